@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+
+#include <thrust/for_each.h>
+#include <thrust/iterator/counting_iterator.h>
+#if defined(_OPENMP)
+#include <thrust/system/omp/execution_policy.h>
+#else
+#include <thrust/system/cpp/execution_policy.h>
+#endif
+
+#include <halfstep/compute/vectorize.hpp>
+#include <halfstep/device/host.hpp>
+
+namespace halfstep::compute {
+
+/// Elements that one task of an element-wise pass handles: large enough to hide the cost of a task, small enough to
+/// stay in the first-level cache, and the same for every number of threads.
+inline constexpr std::int64_t chunk_size = 8192;
+
+namespace detail {
+
+template <class Function>
+struct HostTask {
+  Function function;
+  void operator()(std::int64_t task) const {
+    halfstep::detail::call_vectorized([&] { function(task); });
+  }
+};
+
+template <class Function>
+struct HostChunk {
+  Function function;
+  std::int64_t size;
+  void operator()(std::int64_t chunk) const {
+    const std::int64_t begin = chunk * chunk_size;
+    const std::int64_t end = begin + chunk_size < size ? begin + chunk_size : size;
+    const Function call = function;
+    HALFSTEP_SIMD
+    for (std::int64_t i = begin; i < end; ++i) call(i);
+  }
+};
+
+}  // namespace detail
+
+/// Calls `function(task)` once for every task in [0, tasks), tasks in parallel and each of them compiled for this
+/// CPU's vector instructions. Tasks must not depend on one another and must not throw.
+template <class Function>
+void for_each_task(Host&, std::int64_t tasks, const Function& function) {
+  const detail::HostTask<Function> task{function};
+  if (tasks == 1) return task(0);
+#if defined(_OPENMP)
+  thrust::for_each_n(thrust::omp::par, thrust::counting_iterator<std::int64_t>(0), tasks, task);
+#else
+  thrust::for_each_n(thrust::cpp::par, thrust::counting_iterator<std::int64_t>(0), tasks, task);
+#endif
+}
+
+/// Calls `function(i)` once for every i in [0, n). Calls must not depend on one another and must not throw;
+/// function objects are small values, copied into every task.
+template <class Function>
+void for_each(Host& host, std::int64_t n, const Function& function) {
+  for_each_task(host, (n + chunk_size - 1) / chunk_size, detail::HostChunk<Function>{function, n});
+}
+
+}  // namespace halfstep::compute

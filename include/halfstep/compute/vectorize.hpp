@@ -1,0 +1,45 @@
+#pragma once
+
+/// HALFSTEP_SIMD before a loop: its iterations are independent of each other, and the compiler may run several of
+/// them in one vector instruction.
+#if defined(_OPENMP)
+#define HALFSTEP_SIMD _Pragma("omp simd")
+#elif defined(__clang__)
+#define HALFSTEP_SIMD _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define HALFSTEP_SIMD _Pragma("GCC ivdep")
+#else
+#define HALFSTEP_SIMD
+#endif
+
+namespace halfstep::detail {
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+
+/// Calls the function object with everything it calls inlined and compiled for AVX2. Fused multiply-add stays off:
+/// element-wise passes are bound by memory, and so give the same bits on a CPU that has it and one that has not.
+template <class Function>
+__attribute__((target("avx2,f16c"), flatten, noinline)) void call_for_avx2(const Function& function) {
+  function();
+}
+
+/// Runs `function()` compiled for the widest instructions that this CPU has.
+template <class Function>
+void call_vectorized(const Function& function) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+    call_for_avx2(function);
+  } else {
+    function();
+  }
+}
+
+#else
+
+template <class Function>
+void call_vectorized(const Function& function) {
+  function();
+}
+
+#endif
+
+}  // namespace halfstep::detail
