@@ -1,0 +1,144 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <halfstep/numeric/host_device.hpp>
+#include <halfstep/numeric/round_to_odd.hpp>
+#include <limits>
+
+#if defined(__CUDACC__)
+#include <cuda_fp16.h>
+#endif
+
+namespace halfstep {
+
+/// IEEE 754 binary16: 1 sign, 5 exponent and 10 fraction bits. A storage type: bits and explicit conversions,
+/// no arithmetic.
+///
+/// Conversion down rounds to nearest, ties to even, in one rounding from float, double and integers up to
+/// 2^53; values of magnitude 65520 and more become infinite; subnormals are kept. Conversion up is exact. Any
+/// NaN becomes the one canonical NaN of the target (0x7fff; 0x7fffffff as float), as CUDA's hardware
+/// conversions do. The host code has no branches and no loops, so that loops over arrays of these types
+/// vectorise.
+class float16 {
+ public:
+  float16() = default;
+
+  HALFSTEP_HOST_DEVICE explicit constexpr float16(float value) noexcept : bits_(round(value)) {}
+  HALFSTEP_HOST_DEVICE explicit constexpr float16(double value) noexcept
+      : bits_(round(detail::round_to_odd(value))) {}
+  template <std::integral Integer>
+  HALFSTEP_HOST_DEVICE explicit constexpr float16(Integer value) noexcept
+      : float16(static_cast<double>(value)) {}
+
+  HALFSTEP_HOST_DEVICE static constexpr float16 from_bits(std::uint16_t bits) noexcept {
+    float16 result{};
+    result.bits_ = bits;
+    return result;
+  }
+  HALFSTEP_HOST_DEVICE constexpr std::uint16_t bits() const noexcept { return bits_; }
+
+  HALFSTEP_HOST_DEVICE explicit constexpr operator float() const noexcept { return widen(bits_); }
+  HALFSTEP_HOST_DEVICE explicit constexpr operator double() const noexcept {
+    return static_cast<double>(widen(bits_));
+  }
+
+  /// Compares values: -0 equals 0 and NaN equals nothing.
+  HALFSTEP_HOST_DEVICE friend constexpr bool operator==(float16 a, float16 b) noexcept {
+    return widen(a.bits_) == widen(b.bits_);
+  }
+
+ private:
+  HALFSTEP_HOST_DEVICE static constexpr std::uint16_t round(float value) noexcept;
+  HALFSTEP_HOST_DEVICE static constexpr float widen(std::uint16_t bits) noexcept;
+
+  std::uint16_t bits_;
+};
+
+static_assert(sizeof(float16) == 2);
+
+HALFSTEP_HOST_DEVICE constexpr std::uint16_t float16::round(float value) noexcept {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) return __half_as_ushort(__float2half_rn(value));
+#endif
+  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  // Compared as signed, which SSE2 can do; the sign bit is clear, so the order is the same.
+  const auto order = static_cast<std::int32_t>(magnitude);
+
+  // Exponent re-biased from 127 to 15; half of the dropped range is added, less one where the kept part is
+  // even.
+  const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  // In [0.5, 1) one unit in the last place of a float is 2^-24, the spacing of the subnormals: the addition
+  // rounds.
+  const float shifted = __builtin_bit_cast(float, magnitude) + 0.5f;
+  const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, shifted) - 0x3f000000u;
+
+  std::uint32_t result = order < 0x38800000 ? subnormal : normal;  // 2^-14, the smallest normal
+  result = order >= 0x477ff000 ? 0x7c00u : result;                 // 65520 rounds to infinity
+  result |= sign;
+  result = order > 0x7f800000 ? 0x7fffu : result;
+  return static_cast<std::uint16_t>(result);
+}
+
+HALFSTEP_HOST_DEVICE constexpr float float16::widen(std::uint16_t bits) noexcept {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) return __half2float(__ushort_as_half(bits));
+#endif
+  const std::uint32_t sign = (bits & 0x8000u) << 16;
+  const std::uint32_t magnitude = bits & 0x7fffu;
+  const auto order = static_cast<std::int32_t>(magnitude);
+
+  const std::uint32_t normal = (magnitude << 13) + (112u << 23);
+  const float scaled = static_cast<float>(order) * 0x1p-24f;
+  const auto subnormal = __builtin_bit_cast(std::uint32_t, scaled);
+
+  std::uint32_t result = order < 0x0400 ? subnormal : normal;
+  result = order >= 0x7c00 ? 0x7f800000u : result;
+  result |= sign;
+  result = order > 0x7c00 ? 0x7fffffffu : result;
+  return __builtin_bit_cast(float, result);
+}
+
+}  // namespace halfstep
+
+template <>
+class std::numeric_limits<halfstep::float16> {
+  using T = halfstep::float16;
+
+ public:
+  static constexpr bool is_specialized = true;
+  static constexpr bool is_signed = true;
+  static constexpr bool is_integer = false;
+  static constexpr bool is_exact = false;
+  static constexpr bool has_infinity = true;
+  static constexpr bool has_quiet_NaN = true;
+  static constexpr bool has_signaling_NaN = false;
+  static constexpr std::float_denorm_style has_denorm = std::denorm_present;
+  static constexpr bool has_denorm_loss = false;
+  static constexpr std::float_round_style round_style = std::round_to_nearest;
+  static constexpr bool is_iec559 = true;
+  static constexpr bool is_bounded = true;
+  static constexpr bool is_modulo = false;
+  static constexpr int digits = 11;
+  static constexpr int digits10 = 3;
+  static constexpr int max_digits10 = 5;
+  static constexpr int radix = 2;
+  static constexpr int min_exponent = -13;
+  static constexpr int min_exponent10 = -4;
+  static constexpr int max_exponent = 16;
+  static constexpr int max_exponent10 = 4;
+  static constexpr bool traps = false;
+  static constexpr bool tinyness_before = false;
+
+  HALFSTEP_HOST_DEVICE static constexpr T(min)() noexcept { return T::from_bits(0x0400); }
+  HALFSTEP_HOST_DEVICE static constexpr T(max)() noexcept { return T::from_bits(0x7bff); }
+  HALFSTEP_HOST_DEVICE static constexpr T lowest() noexcept { return T::from_bits(0xfbff); }
+  HALFSTEP_HOST_DEVICE static constexpr T epsilon() noexcept { return T::from_bits(0x1400); }
+  HALFSTEP_HOST_DEVICE static constexpr T round_error() noexcept { return T::from_bits(0x3800); }
+  HALFSTEP_HOST_DEVICE static constexpr T infinity() noexcept { return T::from_bits(0x7c00); }
+  HALFSTEP_HOST_DEVICE static constexpr T quiet_NaN() noexcept { return T::from_bits(0x7fff); }
+  HALFSTEP_HOST_DEVICE static constexpr T signaling_NaN() noexcept { return T::from_bits(0); }
+  HALFSTEP_HOST_DEVICE static constexpr T denorm_min() noexcept { return T::from_bits(0x0001); }
+};
