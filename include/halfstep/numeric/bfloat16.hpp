@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/round_to_odd.hpp>
 #include <limits>
@@ -61,19 +62,18 @@ HALFSTEP_HOST_DEVICE constexpr std::uint16_t bfloat16::round(float value) noexce
   if (!__builtin_is_constant_evaluated()) return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 #endif
   const auto bits = __builtin_bit_cast(std::uint32_t, value);
-  // Compared as signed, which SSE2 can do; the sign bit is clear, so the order is the same.
-  const auto magnitude = static_cast<std::int32_t>(bits & 0x7fffffffu);
   // Half of the dropped range is added, less one where the kept part is even; a carry runs into the exponent,
   // as it should, up to infinity.
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  return static_cast<std::uint16_t>(magnitude > 0x7f800000 ? 0x7fffu : rounded);
+  const std::uint32_t is_nan = detail::mask_if_less(0x7f800000u, bits & 0x7fffffffu);
+  return static_cast<std::uint16_t>(detail::select(is_nan, 0x7fffu, rounded));
 }
 
 HALFSTEP_HOST_DEVICE constexpr float bfloat16::widen(std::uint16_t bits) noexcept {
   // On the GPU too: CUDA's own conversion is this shift, without the canonical NaN.
-  const auto magnitude = static_cast<std::int32_t>(bits & 0x7fffu);
-  const std::uint32_t result = magnitude > 0x7f80 ? 0x7fffffffu : static_cast<std::uint32_t>(bits) << 16;
-  return __builtin_bit_cast(float, result);
+  const std::uint32_t is_nan = detail::mask_if_less(0x7f80u, bits & 0x7fffu);
+  const std::uint32_t number = static_cast<std::uint32_t>(bits) << 16;
+  return __builtin_bit_cast(float, detail::select(is_nan, 0x7fffffffu, number));
 }
 
 }  // namespace halfstep

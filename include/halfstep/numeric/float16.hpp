@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/round_to_odd.hpp>
 #include <limits>
@@ -64,8 +65,6 @@ HALFSTEP_HOST_DEVICE constexpr std::uint16_t float16::round(float value) noexcep
   const auto bits = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  // Compared as signed, which SSE2 can do; the sign bit is clear, so the order is the same.
-  const auto order = static_cast<std::int32_t>(magnitude);
 
   // Exponent re-biased from 127 to 15; half of the dropped range is added, less one where the kept part is
   // even.
@@ -75,11 +74,12 @@ HALFSTEP_HOST_DEVICE constexpr std::uint16_t float16::round(float value) noexcep
   const float shifted = __builtin_bit_cast(float, magnitude) + 0.5f;
   const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, shifted) - 0x3f000000u;
 
-  std::uint32_t result = order < 0x38800000 ? subnormal : normal;  // 2^-14, the smallest normal
-  result = order >= 0x477ff000 ? 0x7c00u : result;                 // 65520 rounds to infinity
-  result |= sign;
-  result = order > 0x7f800000 ? 0x7fffu : result;
-  return static_cast<std::uint16_t>(result);
+  const std::uint32_t below_normal = detail::mask_if_less(magnitude, 0x38800000u);  // 2^-14
+  const std::uint32_t in_range = detail::mask_if_less(magnitude, 0x477ff000u);  // 65520 rounds to infinity
+  const std::uint32_t is_nan = detail::mask_if_less(0x7f800000u, magnitude);
+  const std::uint32_t finite = detail::select(below_normal, subnormal, normal);
+  const std::uint32_t number = detail::select(in_range, finite, 0x7c00u) | sign;
+  return static_cast<std::uint16_t>(detail::select(is_nan, 0x7fffu, number));
 }
 
 HALFSTEP_HOST_DEVICE constexpr float float16::widen(std::uint16_t bits) noexcept {
@@ -88,17 +88,17 @@ HALFSTEP_HOST_DEVICE constexpr float float16::widen(std::uint16_t bits) noexcept
 #endif
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t magnitude = bits & 0x7fffu;
-  const auto order = static_cast<std::int32_t>(magnitude);
 
   const std::uint32_t normal = (magnitude << 13) + (112u << 23);
-  const float scaled = static_cast<float>(order) * 0x1p-24f;
+  const float scaled = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f;
   const auto subnormal = __builtin_bit_cast(std::uint32_t, scaled);
 
-  std::uint32_t result = order < 0x0400 ? subnormal : normal;
-  result = order >= 0x7c00 ? 0x7f800000u : result;
-  result |= sign;
-  result = order > 0x7c00 ? 0x7fffffffu : result;
-  return __builtin_bit_cast(float, result);
+  const std::uint32_t below_normal = detail::mask_if_less(magnitude, 0x0400u);
+  const std::uint32_t is_finite = detail::mask_if_less(magnitude, 0x7c00u);
+  const std::uint32_t is_nan = detail::mask_if_less(0x7c00u, magnitude);
+  const std::uint32_t finite = detail::select(below_normal, subnormal, normal);
+  const std::uint32_t number = detail::select(is_finite, finite, 0x7f800000u) | sign;
+  return __builtin_bit_cast(float, detail::select(is_nan, 0x7fffffffu, number));
 }
 
 }  // namespace halfstep
