@@ -19,14 +19,14 @@ namespace halfstep::detail {
 /// Calls the function object with everything it calls inlined and compiled for AVX2. Fused multiply-add stays off:
 /// element-wise passes are bound by memory, and so give the same bits on a CPU that has it and one that has not.
 template <class Function>
-__attribute__((target("avx2,f16c"), flatten, noinline)) void call_for_avx2(const Function& function) {
+__attribute__((target("avx2"), flatten, noinline)) void call_for_avx2(const Function& function) {
   function();
 }
 
 /// Runs `function()` compiled for the widest instructions that this CPU has.
 template <class Function>
 void call_vectorized(const Function& function) {
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+  if (__builtin_cpu_supports("avx2")) {
     call_for_avx2(function);
   } else {
     function();

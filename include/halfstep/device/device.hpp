@@ -14,6 +14,7 @@ template <class T>
 concept Device = requires(T device, void* memory, const void* source, std::size_t bytes) {
   { T::name } -> std::convertible_to<std::string_view>;
   { T::alignment } -> std::convertible_to<std::size_t>;
+  { T::shares_host_memory } -> std::convertible_to<bool>;
   { device.allocate(bytes) } -> std::same_as<void*>;
   { device.deallocate(memory) } noexcept;
   device.clear(memory, bytes);

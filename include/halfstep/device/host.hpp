@@ -25,6 +25,8 @@ class Host {
   using Options = HostOptions;
   static constexpr std::string_view name = "host";
   static constexpr std::size_t alignment = 256;
+  /// A tensor in the program's memory is already where the device works.
+  static constexpr bool shares_host_memory = true;
 
   explicit Host(Options options = {}) : options_(options) {}
   Host(const Host&) = delete;

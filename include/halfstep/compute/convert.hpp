@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include <halfstep/compute/for_each.hpp>
+#include <halfstep/numeric/convert.hpp>
+
+namespace halfstep::compute {
+
+namespace detail {
+
+template <class From, class To>
+struct ConvertChunk {
+  const From* from;
+  To* to;
+  std::int64_t size;
+  void operator()(std::int64_t chunk) const {
+    const std::int64_t begin = chunk * chunk_size;
+    halfstep::convert(from + begin, to + begin, size - begin < chunk_size ? size - begin : chunk_size);
+  }
+};
+
+}  // namespace detail
+
+/// to[i] = To(from[i]) for i in [0, n), rounded to nearest even; the ranges must not overlap.
+template <class From, class To>
+void convert(Host& host, const From* from, To* to, std::int64_t n) {
+  for_each_task(host, (n + chunk_size - 1) / chunk_size, detail::ConvertChunk<From, To>{from, to, n});
+}
+
+}  // namespace halfstep::compute

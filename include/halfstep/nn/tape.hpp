@@ -1,0 +1,179 @@
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <type_traits>
+
+#include <halfstep/compute/for_each.hpp>
+#include <halfstep/device/arena.hpp>
+#include <halfstep/nn/parameter_store.hpp>
+#include <halfstep/nn/variable.hpp>
+#include <halfstep/policy.hpp>
+
+namespace halfstep {
+
+/// What a pass over the model is for. Only `training` records a backward pass and lets dropout drop.
+enum class Pass { training, inference };
+
+/// Records what a model computes, so that gradients can be computed backwards (reverse-mode differentiation). A
+/// model gets the tape in `forward` and `loss` and hands it to the operations; an operation allocates its result
+/// here and records how gradients flow back through it. All memory comes from two arenas and is taken back at once
+/// by the next `begin`.
+template <class P, Device D>
+class Tape {
+ public:
+  using Policy = P;
+  using DeviceType = D;
+  using Compute = typename P::compute_type;
+  using Parameters = ParameterStore<Compute, D>;
+
+  Tape(D& device, Parameters& parameters)
+      : device_(&device), parameters_(&parameters), values_(device), nodes_(node_memory_) {}
+
+  /// Forgets everything recorded and computed, and starts a pass.
+  void begin(Pass pass) {
+    values_.reset();
+    nodes_.reset();
+    last_ = nullptr;
+    pass_ = pass;
+  }
+
+  D& device() { return *device_; }
+  /// Memory for values that live until the next `begin`.
+  Arena<D>& arena() { return values_; }
+  Pass pass() const { return pass_; }
+  bool recording() const { return pass_ == Pass::training; }
+
+  /// Uninitialised room for a value, zeroes where `clear` follows.
+  template <class T>
+  Tensor<T> allocate(Shape shape) {
+    return Tensor<T>(values_.template allocate<T>(shape.size()), shape);
+  }
+
+  /// Brings a tensor from the program's memory to the device. Where both are the same nothing is copied: the
+  /// memory must then stay as it is until the pass is over.
+  template <class T>
+  Tensor<const std::remove_const_t<T>> upload(Tensor<T> host) {
+    if constexpr (D::shares_host_memory) {
+      return host;
+    } else {
+      auto copy = allocate<std::remove_const_t<T>>(host.shape());
+      device_->upload(copy.data(), host.data(), static_cast<std::size_t>(host.size()) * sizeof(T));
+      return copy;
+    }
+  }
+
+  /// What operations take as input: a variable stays what it is, a tensor in the program's memory becomes one
+  /// without a gradient.
+  template <class T>
+  Variable<T> variable(const Variable<T>& variable) const {
+    return variable;
+  }
+  template <class T>
+  Variable<std::remove_const_t<T>> variable(const Tensor<T>& host) {
+    return {upload(host), nullptr};
+  }
+
+  /// The numbers of a parameter in type T: the masters for float, the working copy for the compute type, else a
+  /// conversion that lives as long as the pass.
+  template <class T>
+  Tensor<const T> weight(const Parameter& parameter) {
+    const int index = bound(parameter);
+    if constexpr (std::is_same_v<T, float>) {
+      return parameters_->master(index);
+    } else if constexpr (std::is_same_v<T, Compute>) {
+      return parameters_->working(index);
+    } else {
+      const Tensor<float> master = parameters_->master(index);
+      auto converted = allocate<T>(master.shape());
+      compute::convert(*device_, master.data(), converted.data(), master.size());
+      return converted;
+    }
+  }
+
+  /// Does the backward pass compute this parameter's gradient?
+  bool trains(const Parameter& parameter) const {
+    return recording() && !parameters_->infos()[static_cast<std::size_t>(bound(parameter))].frozen;
+  }
+
+  /// For the backward pass: where a parameter's gradient, in float, is to be written or added.
+  GradientTarget<float> gradient_target(const Parameter& parameter) {
+    if (!trains(parameter)) return {};
+    const int index = bound(parameter);
+    const bool accumulate = parameters_->mark_gradient(index);
+    return {parameters_->gradient(index).data(), accumulate};
+  }
+  /// The same for an input of an operation.
+  template <class T>
+  GradientTarget<T> gradient_target(const Variable<T>& variable) {
+    detail::GradientSlot* slot = variable.slot();
+    if (slot == nullptr) return {};
+    if (slot->data == nullptr) slot->data = values_.template allocate<T>(variable.size());
+    return {static_cast<T*>(slot->data), std::exchange(slot->written, true)};
+  }
+
+  /// Ends an operation: its result, whether any input or parameter wants a gradient, and how to give it to them.
+  /// `backward(tape, output_gradient)` is called in the backward pass if a gradient arrives at the result; it is a
+  /// small value (views, parameters by pointer or copy) that needs no destruction.
+  template <class Operation, class T, class Backward>
+  Variable<T> record(Operation, Tensor<T> result, bool wants_gradient, const Backward& backward) {
+    static_assert(std::is_trivially_destructible_v<Backward>,
+                  "what an operation keeps for its backward pass must need no destruction: keep views and pointers");
+    if (!recording() || !wants_gradient) return {result, nullptr};
+    auto* slot = new (nodes_.template allocate<detail::GradientSlot>(1)) detail::GradientSlot{};
+    using NodeType = Node<T, Backward>;
+    void* memory = nodes_.template allocate<std::byte>(static_cast<std::int64_t>(sizeof(NodeType)));
+    last_ = new (memory) NodeType{{last_, slot, &NodeType::call}, result.shape(), backward};
+    return {result, slot};
+  }
+
+  /// Computes the gradients of everything recorded, from a scalar whose own gradient is `*seed`, a float in device
+  /// memory.
+  void backward(const Variable<float>& scalar, float* seed) {
+    detail::GradientSlot* slot = scalar.slot();
+    if (slot == nullptr) return;
+    slot->data = seed;
+    slot->written = true;
+    for (NodeBase* node = last_; node != nullptr; node = node->previous) {
+      if (node->output->written) node->run(*this, *node);
+    }
+  }
+
+  /// The most device memory that one pass has taken, in bytes.
+  std::size_t peak_bytes() const { return values_.peak(); }
+
+ private:
+  struct NodeBase {
+    NodeBase* previous;
+    detail::GradientSlot* output;
+    void (*run)(Tape&, NodeBase&);
+  };
+  template <class T, class Backward>
+  struct Node : NodeBase {
+    Shape shape;
+    Backward backward;
+    static void call(Tape& tape, NodeBase& base) {
+      Node& node = static_cast<Node&>(base);
+      node.backward(tape, Tensor<const T>(static_cast<const T*>(node.output->data), node.shape));
+    }
+  };
+
+  int bound(const Parameter& parameter) const {
+    if (parameter.index() < 0 || parameter.index() >= static_cast<int>(parameters_->infos().size())) {
+      throw ConfigurationError(
+          "a layer computes with a parameter of shape " + parameter.shape.text() +
+          " that the model does not name; its `parameters(visit)` must name every layer that `forward` uses");
+    }
+    return parameter.index();
+  }
+
+  D* device_;
+  Parameters* parameters_;
+  Pass pass_ = Pass::inference;
+  Host node_memory_;
+  Arena<D> values_;
+  Arena<Host> nodes_;
+  NodeBase* last_ = nullptr;
+};
+
+}  // namespace halfstep
