@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <halfstep/numeric/host_device.hpp>
+#include <halfstep/numeric/option_fault.hpp>
+#include <halfstep/optim/optimizer.hpp>
+#include <halfstep/optim/schedule.hpp>
+
+namespace halfstep {
+
+/// Stochastic gradient descent with momentum: formulas and defaults of torch.optim.SGD.
+///
+///     d = g + weight_decay * w                              (g negated first if maximize)
+///     b = d at the first update, momentum * b + (1 - dampening) * d after it
+///     w = w - rate * (b, or d + momentum * b with nesterov, or d without momentum)
+///
+/// The first update is the run's first, for every parameter: one that is unfrozen later starts from a buffer
+/// of zeros. Without momentum the buffer is neither read nor changed.
+template <LearningRateSchedule S = Schedule>
+struct BasicSGD {
+  static constexpr const char* name = "SGD";
+  static constexpr int moments = 1;
+  static constexpr std::array<const char*, 1> moment_names{"momentum_buffer"};
+
+  S learning_rate = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;  ///< added to the gradient, not decoupled
+  bool nesterov = false;
+  bool maximize = false;
+
+  struct Coefficients {
+    float learning_rate;
+    float weight_decay;
+    float sign;                   // -1 to climb
+    float buffer_decay;           // momentum; 0 at the first update
+    float gradient_into_buffer;   // 1 - dampening; 1 at the first update
+    float gradient_in_direction;  // 1 with nesterov
+    float buffer_in_direction;    // momentum with nesterov, else 1
+    bool uses_momentum;
+  };
+
+  HALFSTEP_HOST_DEVICE constexpr Coefficients coefficients(float rate, std::int64_t t) const {
+    const bool first = t <= 1;
+    Coefficients c{};
+    c.learning_rate = rate;
+    c.weight_decay = static_cast<float>(weight_decay);
+    c.sign = maximize ? -1.0f : 1.0f;
+    c.buffer_decay = first ? 0.0f : static_cast<float>(momentum);
+    c.gradient_into_buffer = first ? 1.0f : static_cast<float>(1.0 - dampening);
+    c.gradient_in_direction = nesterov ? 1.0f : 0.0f;
+    c.buffer_in_direction = nesterov ? static_cast<float>(momentum) : 1.0f;
+    c.uses_momentum = momentum != 0;
+    return c;
+  }
+
+  HALFSTEP_HOST_DEVICE static constexpr void update(float& weight, float gradient, float& momentum_buffer,
+                                                    const Coefficients& c, const ParameterOptions& options) {
+    const float slope = c.sign * gradient + (c.weight_decay * options.weight_decay_factor) * weight;
+    const float buffer = c.buffer_decay * momentum_buffer + c.gradient_into_buffer * slope;
+    const float direction = c.gradient_in_direction * slope + c.buffer_in_direction * buffer;
+    momentum_buffer = c.uses_momentum ? buffer : momentum_buffer;
+    weight -= (c.learning_rate * options.learning_rate_factor) * (c.uses_momentum ? direction : slope);
+  }
+
+  constexpr detail::OptionFault fault() const {
+    if (!detail::is_rate(momentum)) return {"momentum", momentum, "it must be finite and not negative"};
+    if (!detail::is_finite_as_float(dampening)) return {"dampening", dampening, "it must be finite"};
+    if (!detail::is_rate(weight_decay)) {
+      return {"weight_decay", weight_decay, "it must be finite and not negative"};
+    }
+    if (nesterov && momentum == 0) return {"momentum", momentum, "nesterov needs a momentum greater than 0"};
+    if (nesterov && dampening != 0) return {"dampening", dampening, "nesterov needs a dampening of 0"};
+    return {};
+  }
+
+  void validate() const {
+    detail::validate_schedule(name, learning_rate);
+    detail::throw_if_fault(name, fault());
+  }
+};
+
+using SGD = BasicSGD<>;
+
+}  // namespace halfstep
