@@ -49,6 +49,11 @@ struct BasicAdam {
   }
 };
 
+/// BasicAdam{my_schedule}, and with g++ or clang 17 BasicAdam{.learning_rate = my_schedule, ...}; elsewhere
+/// name the type of the schedule: BasicAdam<MySchedule>{.learning_rate = my_schedule, ...}.
+template <class Rate, class... Rest>
+BasicAdam(Rate, Rest...) -> BasicAdam<detail::ScheduleFor<Rate, Schedule>>;
+
 using Adam = BasicAdam<>;
 
 }  // namespace halfstep

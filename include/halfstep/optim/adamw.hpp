@@ -49,6 +49,11 @@ struct BasicAdamW {
   }
 };
 
+/// BasicAdamW{my_schedule}, and with g++ or clang 17 BasicAdamW{.learning_rate = my_schedule, ...}; elsewhere
+/// name the type of the schedule: BasicAdamW<MySchedule>{.learning_rate = my_schedule, ...}.
+template <class Rate, class... Rest>
+BasicAdamW(Rate, Rest...) -> BasicAdamW<detail::ScheduleFor<Rate, Schedule>>;
+
 using AdamW = BasicAdamW<>;
 
 }  // namespace halfstep

@@ -18,6 +18,14 @@ concept LearningRateSchedule = std::is_trivially_copyable_v<S> &&
   { schedule(position) } -> std::convertible_to<float>;
 };
 
+namespace detail {
+
+/// A number stands for a constant schedule, anything else for itself.
+template <class Rate, class Constant>
+using ScheduleFor = std::conditional_t<std::is_convertible_v<Rate, double>, Constant, Rate>;
+
+}  // namespace detail
+
 enum class ScheduleKind : std::int32_t {
   constant,
   warmup_constant,

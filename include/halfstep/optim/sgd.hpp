@@ -81,6 +81,11 @@ struct BasicSGD {
   }
 };
 
+/// BasicSGD{my_schedule}, and with g++ or clang 17 BasicSGD{.learning_rate = my_schedule, ...}; elsewhere
+/// name the type of the schedule: BasicSGD<MySchedule>{.learning_rate = my_schedule, ...}.
+template <class Rate, class... Rest>
+BasicSGD(Rate, Rest...) -> BasicSGD<detail::ScheduleFor<Rate, Schedule>>;
+
 using SGD = BasicSGD<>;
 
 }  // namespace halfstep
