@@ -16,7 +16,7 @@ namespace halfstep {
 ///     w = w - rate * (b, or d + momentum * b with nesterov, or d without momentum)
 ///
 /// The first update is the run's first, for every parameter: one that is unfrozen later starts from a buffer
-/// of zeros. Without momentum the buffer is neither read nor changed.
+/// of zeros. Without momentum the buffer keeps its zeros.
 template <LearningRateSchedule S = Schedule>
 struct BasicSGD {
   static constexpr const char* name = "SGD";
@@ -30,38 +30,40 @@ struct BasicSGD {
   bool nesterov = false;
   bool maximize = false;
 
+  /// Momentum, Nesterov and the first update are told by factors, not by branches: a loop over elements
+  /// vectorises.
   struct Coefficients {
     float learning_rate;
     float weight_decay;
     float sign;                   // -1 to climb
-    float buffer_decay;           // momentum; 0 at the first update
-    float gradient_into_buffer;   // 1 - dampening; 1 at the first update
-    float gradient_in_direction;  // 1 with nesterov
-    float buffer_in_direction;    // momentum with nesterov, else 1
-    bool uses_momentum;
+    float buffer_decay;           // momentum; 0 at the first update; 1 without momentum
+    float gradient_into_buffer;   // 1 - dampening; 1 at the first update; 0 without momentum
+    float gradient_in_direction;  // 1 without momentum and with nesterov, else 0
+    float buffer_in_direction;    // 1; momentum with nesterov; 0 without momentum
   };
 
   HALFSTEP_HOST_DEVICE constexpr Coefficients coefficients(float rate, std::int64_t t) const {
+    const float decay = static_cast<float>(momentum);
+    const float share = static_cast<float>(1.0 - dampening);
+    const float climb = maximize ? -1.0f : 1.0f;
+    const float l2 = static_cast<float>(weight_decay);
+    if (momentum == 0) return {rate, l2, climb, 1.0f, 0.0f, 1.0f, 0.0f};
     const bool first = t <= 1;
-    Coefficients c{};
-    c.learning_rate = rate;
-    c.weight_decay = static_cast<float>(weight_decay);
-    c.sign = maximize ? -1.0f : 1.0f;
-    c.buffer_decay = first ? 0.0f : static_cast<float>(momentum);
-    c.gradient_into_buffer = first ? 1.0f : static_cast<float>(1.0 - dampening);
-    c.gradient_in_direction = nesterov ? 1.0f : 0.0f;
-    c.buffer_in_direction = nesterov ? static_cast<float>(momentum) : 1.0f;
-    c.uses_momentum = momentum != 0;
-    return c;
+    return {rate,
+            l2,
+            climb,
+            first ? 0.0f : decay,
+            first ? 1.0f : share,
+            nesterov ? 1.0f : 0.0f,
+            nesterov ? decay : 1.0f};
   }
 
   HALFSTEP_HOST_DEVICE static constexpr void update(float& weight, float gradient, float& momentum_buffer,
                                                     const Coefficients& c, const ParameterOptions& options) {
     const float slope = c.sign * gradient + (c.weight_decay * options.weight_decay_factor) * weight;
-    const float buffer = c.buffer_decay * momentum_buffer + c.gradient_into_buffer * slope;
-    const float direction = c.gradient_in_direction * slope + c.buffer_in_direction * buffer;
-    momentum_buffer = c.uses_momentum ? buffer : momentum_buffer;
-    weight -= (c.learning_rate * options.learning_rate_factor) * (c.uses_momentum ? direction : slope);
+    momentum_buffer = c.buffer_decay * momentum_buffer + c.gradient_into_buffer * slope;
+    const float direction = c.gradient_in_direction * slope + c.buffer_in_direction * momentum_buffer;
+    weight -= (c.learning_rate * options.learning_rate_factor) * direction;
   }
 
   constexpr detail::OptionFault fault() const {
