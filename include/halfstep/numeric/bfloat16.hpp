@@ -45,7 +45,8 @@ class bfloat16 {
 
   /// Compares values: -0 equals 0 and NaN equals nothing.
   HALFSTEP_HOST_DEVICE friend constexpr bool operator==(bfloat16 a, bfloat16 b) noexcept {
-    return widen(a.bits_) == widen(b.bits_);
+    const auto both_zero = ((a.bits_ | b.bits_) & 0x7fffu) == 0;
+    return both_zero || (a.bits_ == b.bits_ && (a.bits_ & 0x7fffu) <= 0x7f80u);
   }
 
  private:
@@ -61,7 +62,7 @@ HALFSTEP_HOST_DEVICE constexpr std::uint16_t bfloat16::round(float value) noexce
 #if defined(__CUDA_ARCH__)
   if (!__builtin_is_constant_evaluated()) return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 #endif
-  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t bits = detail::bits_of(value);
   // Half of the dropped range is added, less one where the kept part is even; a carry runs into the exponent,
   // as it should, up to infinity.
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -73,7 +74,7 @@ HALFSTEP_HOST_DEVICE constexpr float bfloat16::widen(std::uint16_t bits) noexcep
   // On the GPU too: CUDA's own conversion is this shift, without the canonical NaN.
   const std::uint32_t is_nan = detail::mask_if_less(0x7f80u, bits & 0x7fffu);
   const std::uint32_t number = static_cast<std::uint32_t>(bits) << 16;
-  return __builtin_bit_cast(float, detail::select(is_nan, 0x7fffffffu, number));
+  return detail::float_of(detail::select(is_nan, 0x7fffffffu, number));
 }
 
 }  // namespace halfstep

@@ -46,7 +46,8 @@ class float16 {
 
   /// Compares values: -0 equals 0 and NaN equals nothing.
   HALFSTEP_HOST_DEVICE friend constexpr bool operator==(float16 a, float16 b) noexcept {
-    return widen(a.bits_) == widen(b.bits_);
+    const auto both_zero = ((a.bits_ | b.bits_) & 0x7fffu) == 0;
+    return both_zero || (a.bits_ == b.bits_ && (a.bits_ & 0x7fffu) <= 0x7c00u);
   }
 
  private:
@@ -62,7 +63,7 @@ HALFSTEP_HOST_DEVICE constexpr std::uint16_t float16::round(float value) noexcep
 #if defined(__CUDA_ARCH__)
   if (!__builtin_is_constant_evaluated()) return __half_as_ushort(__float2half_rn(value));
 #endif
-  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t bits = detail::bits_of(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
 
@@ -71,7 +72,7 @@ HALFSTEP_HOST_DEVICE constexpr std::uint16_t float16::round(float value) noexcep
   const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   // In [0.5, 1) one unit in the last place of a float is 2^-24, the spacing of the subnormals: the addition
   // rounds.
-  const float shifted = __builtin_bit_cast(float, magnitude) + 0.5f;
+  const float shifted = detail::float_of(magnitude) + 0.5f;
   const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, shifted) - 0x3f000000u;
 
   const std::uint32_t below_normal = detail::mask_if_less(magnitude, 0x38800000u);  // 2^-14
@@ -98,7 +99,7 @@ HALFSTEP_HOST_DEVICE constexpr float float16::widen(std::uint16_t bits) noexcept
   const std::uint32_t is_nan = detail::mask_if_less(0x7c00u, magnitude);
   const std::uint32_t finite = detail::select(below_normal, subnormal, normal);
   const std::uint32_t number = detail::select(is_finite, finite, 0x7f800000u) | sign;
-  return __builtin_bit_cast(float, detail::select(is_nan, 0x7fffffffu, number));
+  return detail::float_of(detail::select(is_nan, 0x7fffffffu, number));
 }
 
 }  // namespace halfstep

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <halfstep/numeric/bfloat16.hpp>
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/float16.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <limits>
@@ -84,10 +85,10 @@ inline constexpr bool is_16bit = numeric_traits<T>::is_16bit;
 /// Neither infinite nor NaN, by the exponent bits: also true under -ffast-math, which deletes std::isfinite
 /// and x - x.
 HALFSTEP_HOST_DEVICE constexpr bool is_finite(float value) noexcept {
-  return (__builtin_bit_cast(std::uint32_t, value) & 0x7f800000u) != 0x7f800000u;
+  return (detail::bits_of(value) & 0x7f800000u) != 0x7f800000u;
 }
 HALFSTEP_HOST_DEVICE constexpr bool is_finite(double value) noexcept {
-  return (__builtin_bit_cast(std::uint64_t, value) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+  return (detail::bits_of(value) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
 HALFSTEP_HOST_DEVICE constexpr bool is_finite(float16 value) noexcept {
   return (value.bits() & 0x7c00u) != 0x7c00u;
@@ -97,10 +98,10 @@ HALFSTEP_HOST_DEVICE constexpr bool is_finite(bfloat16 value) noexcept {
 }
 
 HALFSTEP_HOST_DEVICE constexpr bool is_nan(float value) noexcept {
-  return (__builtin_bit_cast(std::uint32_t, value) & 0x7fffffffu) > 0x7f800000u;
+  return (detail::bits_of(value) & 0x7fffffffu) > 0x7f800000u;
 }
 HALFSTEP_HOST_DEVICE constexpr bool is_nan(double value) noexcept {
-  return (__builtin_bit_cast(std::uint64_t, value) & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+  return (detail::bits_of(value) & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
 }
 HALFSTEP_HOST_DEVICE constexpr bool is_nan(float16 value) noexcept {
   return (value.bits() & 0x7fffu) > 0x7c00u;

@@ -1,0 +1,13 @@
+#pragma once
+
+/// HALFSTEP_SIMD before a loop: its iterations are independent of each other, and the compiler may run
+/// several of them in one vector instruction.
+#if defined(_OPENMP)
+#define HALFSTEP_SIMD _Pragma("omp simd")
+#elif defined(__clang__)
+#define HALFSTEP_SIMD _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define HALFSTEP_SIMD _Pragma("GCC ivdep")
+#else
+#define HALFSTEP_SIMD
+#endif
