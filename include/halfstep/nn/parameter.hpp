@@ -17,8 +17,8 @@ namespace halfstep {
 class Parameter {
  public:
   Parameter() = default;
-  Parameter(Shape shape, Initializer initializer, bool frozen = false)
-      : shape(shape), initializer(initializer), frozen(frozen) {}
+  Parameter(Shape extents, Initializer first_values, bool is_frozen = false)
+      : shape(extents), initializer(first_values), frozen(is_frozen) {}
 
   Shape shape{0};
   Initializer initializer;
