@@ -6,7 +6,6 @@
 #include <cstring>
 #include <halfstep/error.hpp>
 #include <halfstep/numeric/convert_x86.hpp>
-#include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/simd.hpp>
 #include <halfstep/numeric/traits.hpp>
 #include <span>
@@ -14,19 +13,6 @@
 #include <type_traits>
 
 namespace halfstep {
-
-/// `value` as a To: exact where To holds all values of From, else rounded to nearest even. Between float16
-/// and bfloat16 there is one rounding, because float holds both.
-template <FloatingType To, FloatingType From>
-HALFSTEP_HOST_DEVICE constexpr To convert_to(From value) noexcept {
-  if constexpr (std::same_as<To, From>) {
-    return value;
-  } else if constexpr (numeric_traits<To>::is_16bit && numeric_traits<From>::is_16bit) {
-    return To(static_cast<float>(value));
-  } else {
-    return static_cast<To>(value);
-  }
-}
 
 /// Where a conversion of an array writes: through the caches, for a result that is read soon, or past them,
 /// which saves a read of the destination from memory. Automatic streams what is larger than a cache would

@@ -6,6 +6,7 @@
 #include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/float16.hpp>
 #include <halfstep/numeric/host_device.hpp>
+#include <halfstep/numeric/round_to_odd.hpp>
 #include <limits>
 #include <string_view>
 
@@ -17,8 +18,9 @@ namespace halfstep {
 ///
 ///     float row_max = -numeric_traits<T>::largest;
 ///
-/// Only types known here have traits: asking for another's does not compile, where std::numeric_limits would
-/// answer 0.
+/// The 16-bit types also give to_float and from_float (to nearest even), which CUDA's types offer under no
+/// common name. Only types known here have traits: asking for another's does not compile, where
+/// std::numeric_limits would answer 0.
 template <class T>
 struct numeric_traits;
 
@@ -56,6 +58,10 @@ struct numeric_traits<float16> {
   static constexpr float smallest_normal = 0x1p-14f;
   static constexpr float smallest_subnormal = 0x1p-24f;
   static constexpr float epsilon = 0x1p-10f;
+  HALFSTEP_HOST_DEVICE static constexpr float to_float(float16 value) noexcept {
+    return static_cast<float>(value);
+  }
+  HALFSTEP_HOST_DEVICE static constexpr float16 from_float(float value) noexcept { return float16(value); }
 };
 
 template <>
@@ -68,6 +74,10 @@ struct numeric_traits<bfloat16> {
   static constexpr float smallest_normal = 0x1p-126f;
   static constexpr float smallest_subnormal = 0x1p-133f;
   static constexpr float epsilon = 0x1p-7f;
+  HALFSTEP_HOST_DEVICE static constexpr float to_float(bfloat16 value) noexcept {
+    return static_cast<float>(value);
+  }
+  HALFSTEP_HOST_DEVICE static constexpr bfloat16 from_float(float value) noexcept { return bfloat16(value); }
 };
 
 /// A number type that models are stored or computed in.
@@ -81,6 +91,23 @@ concept SixteenBitType = FloatingType<T> && numeric_traits<T>::is_16bit;
 
 template <FloatingType T>
 inline constexpr bool is_16bit = numeric_traits<T>::is_16bit;
+
+/// `value` as a To: exact where To holds all values of From, else rounded once to nearest even. Between two
+/// 16-bit types too, because float holds both.
+template <FloatingType To, FloatingType From>
+HALFSTEP_HOST_DEVICE constexpr To convert_to(From value) noexcept {
+  if constexpr (std::same_as<To, From>) {
+    return value;
+  } else if constexpr (is_16bit<From>) {
+    return convert_to<To>(numeric_traits<From>::to_float(value));
+  } else if constexpr (is_16bit<To> && std::same_as<From, double>) {
+    return numeric_traits<To>::from_float(detail::round_to_odd(value));
+  } else if constexpr (is_16bit<To>) {
+    return numeric_traits<To>::from_float(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
 
 /// Neither infinite nor NaN, by the exponent bits: also true under -ffast-math, which deletes std::isfinite
 /// and x - x.
