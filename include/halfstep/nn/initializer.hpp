@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -46,13 +48,15 @@ class Initializer {
 
   /// Writes the first values of the parameter `name`.
   void fill(std::span<float> values, std::uint64_t seed, std::string_view name) const {
+    if (kind_ == Kind::constant) {
+      std::fill(values.begin(), values.end(), number_);
+      return;
+    }
     const std::uint64_t stream = hash_name(name);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      switch (kind_) {
-        case Kind::constant: values[i] = number_; break;
-        case Kind::uniform: values[i] = number_ * (2.0f * uniform_at(seed, stream, i) - 1.0f); break;
-        case Kind::normal: values[i] = number_ * normal_at(seed, stream, i); break;
-      }
+    for (std::size_t begin = 0; begin < values.size(); begin += 4) {
+      const auto four = four_values(random_block(seed, stream, begin / 4));
+      const std::size_t count = (std::min)(std::size_t{4}, values.size() - begin);
+      for (std::size_t i = 0; i < count; ++i) values[begin + i] = number_ * four[i];
     }
   }
 
@@ -60,6 +64,19 @@ class Initializer {
   enum class Kind { constant, uniform, normal };
 
   constexpr Initializer(Kind kind, float number) : kind_(kind), number_(number) {}
+
+  /// Uniform in [-1, 1) or standard normal.
+  std::array<float, 4> four_values(const PhiloxBlock& block) const {
+    const auto& words = block.words;
+    if (kind_ == Kind::normal) {
+      const auto [a, b] = halfstep::normal(words[0], words[1]);
+      const auto [c, d] = halfstep::normal(words[2], words[3]);
+      return {a, b, c, d};
+    }
+    std::array<float, 4> values;
+    for (std::size_t i = 0; i < 4; ++i) values[i] = 2.0f * halfstep::uniform(words[i]) - 1.0f;
+    return values;
+  }
 
   static float checked(const char* maker, const char* what, float number) {
     if (is_finite(number) && number >= 0.0f) return number;

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include <halfstep/nn/variable.hpp>
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
 
 namespace halfstep {
@@ -11,7 +12,9 @@ namespace halfstep {
 /// rounded once. For the kernels of a backward pass; `target` is not empty.
 template <class T>
 HALFSTEP_HOST_DEVICE inline void store_gradient(const GradientTarget<T>& target, std::int64_t i, float value) {
-  const float before = target.accumulate ? static_cast<float>(target.data[i]) : 0.0f;
+  // A mask, because a branch here keeps the loop around from being vectorised.
+  const std::uint32_t kept = 0u - static_cast<std::uint32_t>(target.accumulate);
+  const float before = detail::float_of(detail::bits_of(static_cast<float>(target.data[i])) & kept);
   target.data[i] = static_cast<T>(before + value);
 }
 
