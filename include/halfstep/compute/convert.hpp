@@ -25,7 +25,7 @@ struct ConvertChunk {
 /// to[i] = To(from[i]) for i in [0, n), rounded to nearest even; the ranges must not overlap.
 template <class From, class To>
 void convert(Host& host, const From* from, To* to, std::int64_t n) {
-  for_each_task(host, (n + chunk_size - 1) / chunk_size, detail::ConvertChunk<From, To>{from, to, n});
+  for_each_chunk(host, (n + chunk_size - 1) / chunk_size, detail::ConvertChunk<From, To>{from, to, n});
 }
 
 }  // namespace halfstep::compute

@@ -19,6 +19,9 @@ namespace halfstep::compute {
 /// stay in the first-level cache, and the same for every number of threads.
 inline constexpr std::int64_t chunk_size = 8192;
 
+/// With fewer chunks than this a pass is over before threads would have met.
+inline constexpr std::int64_t fewest_parallel_chunks = 8;
+
 namespace detail {
 
 template <class Function>
@@ -57,11 +60,19 @@ void for_each_task(Host&, std::int64_t tasks, const Function& function) {
 #endif
 }
 
+/// The same for tasks of about `chunk_size` elements each: where they are few they run without threads.
+template <class Function>
+void for_each_chunk(Host& host, std::int64_t chunks, const Function& function) {
+  if (chunks >= fewest_parallel_chunks) return for_each_task(host, chunks, function);
+  const detail::HostTask<Function> task{function};
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) task(chunk);
+}
+
 /// Calls `function(i)` once for every i in [0, n). Calls must not depend on one another and must not throw;
 /// function objects are small values, copied into every task.
 template <class Function>
 void for_each(Host& host, std::int64_t n, const Function& function) {
-  for_each_task(host, (n + chunk_size - 1) / chunk_size, detail::HostChunk<Function>{function, n});
+  for_each_chunk(host, (n + chunk_size - 1) / chunk_size, detail::HostChunk<Function>{function, n});
 }
 
 }  // namespace halfstep::compute

@@ -58,7 +58,7 @@ void reduce(Host& host, Arena<Host>& arena, std::int64_t n, const Transform& tra
             const Combine& combine, T* result) {
   const std::int64_t chunks = (n + chunk_size - 1) / chunk_size;
   T* partials = arena.allocate<T>(chunks);
-  for_each_task(host, chunks,
+  for_each_chunk(host, chunks,
                 detail::ReduceChunk<T, Transform, Combine>{transform, identity, combine, n, partials});
   T total = identity;
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) total = combine(total, partials[chunk]);

@@ -64,9 +64,13 @@ class ParameterStore {
   int find(std::string_view name) const {
     const auto found = positions_.find(std::string(name));
     if (found != positions_.end()) return found->second;
-    std::string message = "no parameter is named \"" + std::string(name) + "\"; the model has";
-    for (const ParameterInfo& info : infos_) message += " \"" + info.name + "\"";
-    throw ConfigurationError(message);
+    throw ConfigurationError("no parameter is named \"" + std::string(name) + "\"; the model has" + names());
+  }
+  /// All names, quoted, each after a space: for messages.
+  std::string names() const {
+    std::string text;
+    for (const ParameterInfo& info : infos_) text += " \"" + info.name + "\"";
+    return text;
   }
 
   void freeze(int index) { infos_[static_cast<std::size_t>(index)].frozen = true; }

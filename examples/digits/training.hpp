@@ -1,0 +1,87 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <halfstep/halfstep.hpp>
+
+#include "digits.hpp"
+#include "model.hpp"
+
+struct TrainingOptions {
+  int epochs = 40;
+  std::uint64_t seed = 7;
+  std::int64_t batch_size = 64;
+};
+
+struct TrainingResult {
+  std::string policy;
+  std::vector<halfstep::StepReport> steps;
+  std::vector<std::int32_t> predictions;  ///< on the validation set
+  double validation_accuracy = 0;
+  double validation_loss = 0;
+  double final_loss = 0;  ///< mean over the samples of the last epoch's applied windows
+  double samples_per_second = 0;
+  halfstep::StepState state;
+};
+
+/// Called after every epoch with the epoch's number from 1, and its last step's report.
+using Progress = std::function<void(int epoch, const halfstep::StepReport& report)>;
+
+inline std::vector<std::int32_t> most_likely(halfstep::Tensor<const float> logits) {
+  std::vector<std::int32_t> labels;
+  for (std::int64_t row = 0; row < logits.rows(); ++row) {
+    const float* first = logits.data() + row * logits.columns();
+    labels.push_back(static_cast<std::int32_t>(std::max_element(first, first + logits.columns()) - first));
+  }
+  return labels;
+}
+
+template <class Policy>
+TrainingResult train(const Digits::Split& data, const TrainingOptions& options, const Progress& progress) {
+  using namespace halfstep;
+  Loader loader(data.training, {.batch_size = options.batch_size}, Shuffled(options.seed));
+  const std::int64_t updates = options.epochs * loader.batches_per_epoch();
+  Trainer<DigitsMlp, AdamW, Policy> trainer{
+      DigitsMlp{},
+      AdamW{.learning_rate = warmup_cosine(2e-3f, std::min<std::int64_t>(50, updates / 2), updates)},
+      {.clip_norm = 1.0f, .seed = options.seed, .parameters = {parameters_named("*.bias").no_decay()}}};
+
+  TrainingResult result;
+  result.policy = Policy::name;
+  double seconds = 0, loss_sum = 0;
+  std::int64_t samples = 0, applied_samples = 0;
+  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+    loss_sum = 0;
+    applied_samples = 0;
+    for (auto& batch : loader) {
+      const auto start = std::chrono::steady_clock::now();
+      const StepReport report = trainer.step(batch).report();
+      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      samples += report.valid_count;
+      if (report.applied()) {
+        loss_sum += report.loss * static_cast<double>(report.valid_count);
+        applied_samples += report.valid_count;
+      }
+      result.steps.push_back(report);
+    }
+    progress(epoch, result.steps.back());
+  }
+
+  const auto validation = data.validation.all();
+  result.predictions = most_likely(trainer.predict(validation.images));
+  std::int64_t correct = 0;
+  for (std::size_t i = 0; i < result.predictions.size(); ++i) {
+    correct += result.predictions[i] == validation.label_values[i];
+  }
+  result.validation_accuracy = static_cast<double>(correct) / static_cast<double>(data.validation.size());
+  result.validation_loss = trainer.evaluate(validation).loss();
+  result.final_loss = loss_sum / static_cast<double>(applied_samples);
+  result.samples_per_second = static_cast<double>(samples) / seconds;
+  result.state = trainer.state();
+  return result;
+}

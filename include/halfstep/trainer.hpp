@@ -1,0 +1,197 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <halfstep/trainer/core.hpp>
+
+namespace halfstep {
+
+/// The mean loss over what was evaluated, and over how many samples (or tokens, or elements) it was taken.
+struct Evaluation {
+  double loss_sum = 0;
+  std::int64_t valid_count = 0;
+  /// NaN where there was no valid sample.
+  double loss() const { return loss_sum / static_cast<double>(valid_count); }
+};
+
+/// A step that was asked for. What it did is told by `report`.
+class StepTicket {
+ public:
+  explicit StepTicket(StepReport report) : report_(std::move(report)) {}
+  const StepReport& report() const& { return report_; }
+  StepReport report() && { return std::move(report_); }
+
+ private:
+  StepReport report_;
+};
+
+/// Trains a model under a precision policy. A model is a struct with
+///
+///   template <class Visitor> void parameters(Visitor&& visit);      // names its layers
+///   template <class Tape> auto forward(Tape& tape, inputs...);      // for predict
+///   template <class Tape> Loss loss(Tape& tape, const Batch& batch);
+///
+/// A *window* is the micro-batches between two updates. At its end the trainer measures the gradients, decides,
+/// clips, updates if they are finite, moves the loss scale and the schedule, and clears, in this order and once.
+/// What a call throws leaves parameters, optimizer and counters as they were before it, except TrainingStopped,
+/// which comes after the skip that it reports. One trainer serves one thread at a time. Move-only; a trainer that
+/// was moved from throws ConfigurationError at every use.
+template <class Model, class Optimizer, class Policy, Device D = DefaultDevice>
+class Trainer {
+  static_assert(rule::Explain<Policy>::holds);
+  static_assert(PrecisionPolicy<Policy>);
+  using Core = detail::TrainerCore<Model, Optimizer, Policy, D>;
+
+ public:
+  using Options = BasicTrainerOptions<D>;
+  using TapeType = Tape<Policy, D>;
+
+  /// Takes the model in and gives its parameters their first values. Throws ConfigurationError for options that
+  /// cannot be right, a model without parameters, two parameters of one name, a rule that matches nothing.
+  explicit Trainer(Model model, Optimizer optimizer = {}, Options options = {})
+      : core_(std::make_shared<Core>(std::move(model), std::move(optimizer), options)), options_(std::move(options)) {}
+
+  Trainer(Trainer&&) noexcept = default;
+  Trainer& operator=(Trainer&&) noexcept = default;
+
+  /// One window of one micro-batch. Micro-batches accumulated before belong to it.
+  template <class Batch>
+  StepTicket step(const Batch& batch) {
+    accumulate(batch);
+    return update();
+  }
+
+  /// Computes the loss and the gradients of a micro-batch and adds them to the window.
+  template <class Batch>
+  void accumulate(const Batch& batch) {
+    core().accumulate(batch);
+  }
+
+  /// Ends the window with one update attempt. Throws ConfigurationError for an empty window, TrainingStopped where
+  /// as many windows in a row were skipped as the policy allows.
+  StepTicket update() {
+    core().close();
+    core().measure();
+    return StepTicket(core().finish(options_.clip_norm, options_.clip_value));
+  }
+
+  /// Drops the window: its gradients are forgotten, nothing else changes, no attempt is counted.
+  void abandon() { core().clear_window(); }
+
+  /// Ends the window and gives its gradients, still scaled, into the caller's hands: unscale, look, clip, apply.
+  /// The clipping of the options is not done on this way. Dropping the object abandons the window.
+  Gradients<Scaled> close_window() {
+    core().close();
+    return Gradients<Scaled>(detail::WindowHandle(core_));
+  }
+
+  /// The update attempt for a window taken by close_window. Throws ConfigurationError for another trainer's.
+  StepTicket apply(Gradients<Unscaled>&& gradients) {
+    if (gradients.window() != &core()) {
+      throw ConfigurationError("apply: these gradients belong to another trainer; apply them there");
+    }
+    auto window = std::move(gradients).release();
+    constexpr float unlimited = std::numeric_limits<float>::infinity();
+    return StepTicket(core().finish(unlimited, unlimited));
+  }
+  template <class Window>
+    requires std::same_as<std::remove_cvref_t<Window>, Gradients<Unscaled>>
+  StepTicket apply(Window&) {
+    static_assert(detail::never<Window>,
+                  "halfstep: a window is applied once, and its gradients are given up by it; write "
+                  "`trainer.apply(std::move(unscaled))`");
+    return update();
+  }
+  template <class Window>
+    requires std::same_as<std::remove_cvref_t<Window>, Gradients<Scaled>>
+  StepTicket apply(Window&&) {
+    static_assert(detail::never<Window>,
+                  "halfstep: apply needs unscaled gradients; write `trainer.apply(std::move(scaled).unscale())`");
+    return update();
+  }
+
+  /// The model's output for these inputs, in float. No tape, no gradients; an open window stays as it is. The
+  /// numbers are valid until the next predict.
+  template <class... Inputs>
+  Tensor<const float> predict(const Inputs&... inputs) {
+    Core& self = core();
+    self.tape().begin(Pass::inference);
+    const auto output = self.model().forward(self.tape(), inputs...);
+    const auto in_float = self.tape().template allocate<float>(output.shape());
+    compute::convert(self.device(), output.data(), in_float.data(), output.size());
+    prediction_.resize(static_cast<std::size_t>(output.size()));
+    self.device().download(prediction_.data(), in_float.data(), prediction_.size() * sizeof(float));
+    return {prediction_.data(), output.shape()};
+  }
+
+  /// The loss of one batch, without gradients. An open window stays as it is.
+  template <class Batch>
+  Evaluation evaluate(const Batch& batch) {
+    Core& self = core();
+    self.tape().begin(Pass::inference);
+    const Loss loss = self.model().loss(self.tape(), batch);
+    float sum = 0;
+    self.device().download(&sum, loss.sum.data(), sizeof sum);
+    return {static_cast<double>(sum), loss.count};
+  }
+
+  /// The loss over all batches of a range: the mean over their samples, whatever the batches' sizes.
+  template <std::ranges::input_range Batches>
+  Evaluation evaluate_all(Batches&& batches) {
+    Evaluation total;
+    for (const auto& batch : batches) {
+      const Evaluation one = evaluate(batch);
+      total.loss_sum += one.loss_sum;
+      total.valid_count += one.valid_count;
+    }
+    return total;
+  }
+
+  /// Scale, tracker, counters and schedule position as they are between two windows.
+  StepState state() const { return core().record().state; }
+
+  std::span<const ParameterInfo> parameters() const { return core().store().infos(); }
+  /// A copy of a parameter's master weights. Throws ConfigurationError for an unknown name.
+  std::vector<float> read_parameter(std::string_view name) const {
+    const Tensor<float> master = core().store().master(core().store().find(name));
+    std::vector<float> values(static_cast<std::size_t>(master.size()));
+    core().device().download(values.data(), master.data(), values.size() * sizeof(float));
+    return values;
+  }
+  /// Sets a parameter's master weights, and with them the working copy. Throws ShapeError unless there are as many
+  /// values as the parameter has elements.
+  void write_parameter(std::string_view name, std::span<const float> values) {
+    auto& store = core().store();
+    const int index = store.find(name);
+    const Tensor<float> master = store.master(index);
+    if (static_cast<std::int64_t>(values.size()) != master.size()) {
+      throw ShapeError("parameter \"" + std::string(name) + "\" of shape " + master.shape().text() + " has " +
+                       std::to_string(master.size()) + " elements, " + std::to_string(values.size()) + " were given");
+    }
+    core().device().upload(master.data(), values.data(), values.size() * sizeof(float));
+    store.refresh_working_copy(index);
+  }
+
+  Model& model() { return core().model(); }
+
+ private:
+  Core& core() const {
+    if (core_ == nullptr) {
+      throw ConfigurationError("this trainer was moved from; use the one it was moved to");
+    }
+    return *core_;
+  }
+
+  std::shared_ptr<Core> core_;
+  Options options_;
+  std::vector<float> prediction_;
+};
+
+}  // namespace halfstep

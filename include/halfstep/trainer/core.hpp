@@ -1,0 +1,288 @@
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <halfstep/evidence/step_report.hpp>
+#include <halfstep/nn/tape.hpp>
+#include <halfstep/optim/update_pass.hpp>
+#include <halfstep/scaling/gradients.hpp>
+#include <halfstep/scaling/measure.hpp>
+#include <halfstep/trainer/options.hpp>
+#include <halfstep/trainer/step_record.hpp>
+
+namespace halfstep::detail {
+
+/// What a trainer owns, and the passes of a step in their one order: add micro-batches, close, measure, decide,
+/// update, clear. Sits at a fixed address; gradient handles share it.
+template <class Model, class Optimizer, class Policy, Device D>
+class TrainerCore final : public ClosedWindow {
+ public:
+  using Compute = typename Policy::compute_type;
+  using Record = StepRecord<typename Optimizer::Coefficients>;
+  using TapeType = Tape<Policy, D>;
+  using Store = ParameterStore<Compute, D>;
+  static constexpr std::size_t moment_count = Optimizer::moments;
+
+  TrainerCore(Model model, Optimizer optimizer, BasicTrainerOptions<D> options)
+      : options_(checked(std::move(options), optimizer)),
+        device_(options_.device),
+        model_(std::move(model)),
+        optimizer_(optimizer),
+        store_(device_, model_, options_.seed),
+        tape_(device_, store_),
+        scratch_(device_),
+        record_(device_, 1) {
+    Record first{};
+    first.state = initial_step_state(Policy::scaler);
+    device_.upload(record_.data(), &first, sizeof first);
+    for (auto& moment : moments_) moment = Buffer<float, D>(device_, store_.size());
+    apply_rules();
+  }
+
+  Model& model() { return model_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  TapeType& tape() { return tape_; }
+  Store& store() { return store_; }
+  const Store& store() const { return store_; }
+  D& device() { return device_; }
+  bool window_is_closed() const { return closed_; }
+
+  Record record() const {
+    Record copy;
+    device_.download(&copy, record_.data(), sizeof copy);
+    return copy;
+  }
+
+  /// Forward and backward over one micro-batch. What throws before the backward pass leaves the window as it was;
+  /// what throws within it (there is no memory left, say) abandons the window, whose gradients are half added.
+  template <class Batch>
+  void accumulate(const Batch& batch) {
+    require_open("accumulate");
+    tape_.begin(Pass::training);
+    const Loss loss = model_.loss(tape_, batch);
+    run(AddMicroBatch<Record>{record_.data(), loss.sum.data(), loss.count});
+    ++micro_batches_;
+    if (loss.count == 0) return;
+    try {
+      tape_.backward(loss.sum, &record_.data()->window.seed);
+    } catch (...) {
+      clear_window();
+      throw;
+    }
+  }
+
+  void close() {
+    require_open("update");
+    if (micro_batches_ == 0) {
+      throw ConfigurationError(
+          "update of an empty window: no micro-batch was accumulated since the last update; call accumulate(batch) "
+          "first, or step(batch) for both");
+    }
+    run(CloseWindow<Record>{record_.data()});
+    closed_ = true;
+  }
+
+  void measure() override {
+    scratch_.reset();
+    const auto chunks = store_.chunks();
+    const auto count = static_cast<std::int64_t>(chunks.size());
+    auto* partials = scratch_.template allocate<MeasurePartial>(count);
+    compute::for_each_chunk(device_, count,
+                           MeasureChunk{chunks.data(), store_.segments().data(), store_.has_gradient().data(),
+                                        store_.gradients(), &record_.data()->window.inverse_scale, partials});
+    run(JoinMeasurements<Record>{record_.data(), partials, chunks.data(), count, any_gradient()});
+  }
+
+  /// Decides and carries out the step on the measured window, clears the window, and reports.
+  StepReport finish(float max_norm, float max_value) {
+    run(DecideStep<Record, Policy, Optimizer>{record_.data(), optimizer_, max_norm, max_value});
+    update();
+    StepReport report = describe(record());
+    clear_window();
+    if (Policy::stop_after_skips > 0 && report.outcome == Outcome::skipped &&
+        report.skipped_in_a_row >= Policy::stop_after_skips) {
+      throw TrainingStopped(stop_message(report), report);
+    }
+    return report;
+  }
+
+  void clear_window() noexcept {
+    store_.clear_gradients();
+    run(ClearWindow<Record>{record_.data()});
+    micro_batches_ = 0;
+    closed_ = false;
+  }
+
+  // A closed window, as its gradient handle sees it.
+
+  float loss_scale() const override { return record().state.scaler.scale; }
+  double norm() const override { return std::sqrt(record().facts.sum_of_squares); }
+  bool is_finite() const override { return record().facts.gradients_finite; }
+  void clip_norm(float max_norm) override {
+    validate_clip(max_norm, std::numeric_limits<float>::infinity());
+    WindowTotals& window = record_.data()->window;
+    window.clip_coefficient *= clip_coefficient(norm() * static_cast<double>(window.clip_coefficient), max_norm);
+  }
+  void clip_value(float max_value) override {
+    validate_clip(std::numeric_limits<float>::infinity(), max_value);
+    WindowTotals& window = record_.data()->window;
+    window.clip_value = (std::min)(window.clip_value, max_value);
+  }
+  void for_each(const std::function<void(std::string_view, Tensor<float>)>& function) override {
+    unscale_in_place();
+    for (std::size_t i = 0; i < store_.infos().size(); ++i) {
+      if (store_.has_gradient()[i] != 0) function(store_.infos()[i].name, store_.gradient(static_cast<int>(i)));
+    }
+    measure();
+  }
+  void discard() noexcept override {
+    if (closed_) clear_window();
+  }
+
+ private:
+  static BasicTrainerOptions<D> checked(BasicTrainerOptions<D> options, const Optimizer& optimizer) {
+    validate_clip(options.clip_norm, options.clip_value);
+    optimizer.validate();
+    return options;
+  }
+
+  template <class Task>
+  void run(const Task& task) {
+    compute::for_each_task(device_, 1, task);
+  }
+
+  void require_open(const char* call) const {
+    if (closed_) {
+      throw ConfigurationError(std::string(call) +
+                               ": the window is closed and its gradients are in your hands; apply them or let them go "
+                               "before the next micro-batch");
+    }
+  }
+
+  void apply_rules() {
+    parameter_options_.assign(store_.infos().size(), ParameterOptions{});
+    for (const ParameterRule& rule : options_.parameters) {
+      bool matched = false;
+      for (std::size_t i = 0; i < store_.infos().size(); ++i) {
+        if (!rule.matches(store_.infos()[i])) continue;
+        matched = true;
+        ParameterOptions& options = parameter_options_[i];
+        options.weight_decay_factor = rule.weight_decay_factor().value_or(options.weight_decay_factor);
+        options.learning_rate_factor = rule.learning_rate_factor().value_or(options.learning_rate_factor);
+        if (rule.freezes()) store_.freeze(static_cast<int>(i));
+      }
+      if (!matched && !rule.pattern().empty()) {
+        throw ConfigurationError("a rule for parameters named \"" + rule.pattern() +
+                                 "\" matches none; the model has" + store_.names());
+      }
+    }
+    for (std::size_t i = 0; i < parameter_options_.size(); ++i) {
+      validate(parameter_options_[i], store_.infos()[i].name.c_str());
+    }
+  }
+
+  bool any_gradient() const {
+    for (const std::uint8_t has : store_.has_gradient()) {
+      if (has != 0) return true;
+    }
+    return false;
+  }
+
+  void update() {
+    UpdateChunk<Optimizer, Compute> pass{store_.chunks().data(),
+                                         store_.has_gradient().data(),
+                                         parameter_options_.data(),
+                                         store_.gradients(),
+                                         store_.masters(),
+                                         Store::has_working_copy ? store_.working() : nullptr,
+                                         {},
+                                         &record_.data()->update};
+    for (std::size_t m = 0; m < moment_count; ++m) pass.moments[m] = moments_[m].data();
+    compute::for_each_chunk(device_, static_cast<std::int64_t>(store_.chunks().size()), pass);
+  }
+
+  /// Writes what the update would use over the scaled gradients; from here on the window's scale is one.
+  void unscale_in_place() {
+    WindowTotals& window = record_.data()->window;
+    for (std::size_t i = 0; i < store_.infos().size(); ++i) {
+      if (store_.has_gradient()[i] == 0) continue;
+      const Tensor<float> gradient = store_.gradient(static_cast<int>(i));
+      float* values = gradient.data();
+      const float inverse = window.inverse_scale, coefficient = window.clip_coefficient, limit = window.clip_value;
+      compute::for_each(device_, gradient.size(), [=](std::int64_t k) {
+        values[k] = halfstep::clip_value(values[k] * inverse * coefficient, limit);
+      });
+    }
+    window.inverse_scale = 1;
+    window.clip_coefficient = 1;
+    window.clip_value = std::numeric_limits<float>::infinity();
+  }
+
+  StepReport describe(const Record& record) const {
+    StepReport report;
+    const StepDecision& decision = record.decision;
+    report.outcome = decision.outcome;
+    report.skip_cause = decision.skip_cause;
+    report.loss = record.window.valid_count == 0
+                      ? std::numeric_limits<double>::quiet_NaN()
+                      : record.window.loss_sum / static_cast<double>(record.window.valid_count);
+    report.gradient_norm = decision.gradient_norm;
+    report.clip_coefficient = decision.clip_coefficient;
+    report.scale = decision.scale_used;
+    report.next_scale = decision.next.scaler.scale;
+    report.scale_change = decision.scale_change;
+    report.learning_rate = decision.learning_rate;
+    report.update_number = decision.next.update_number;
+    report.attempts = decision.next.attempts;
+    report.skipped = decision.next.skipped;
+    report.skipped_in_a_row = decision.next.skipped_in_a_row;
+    report.empty = decision.next.empty;
+    report.schedule_position = decision.next.schedule_position;
+    report.micro_batches = record.window.micro_batches;
+    report.valid_count = record.window.valid_count;
+    if (record.facts.first_bad_parameter >= 0) {
+      report.first_non_finite = {store_.infos()[static_cast<std::size_t>(record.facts.first_bad_parameter)].name,
+                                 record.facts.first_bad_index};
+    }
+    return report;
+  }
+
+  static std::string stop_message(const StepReport& report) {
+    std::string message = "training stopped: " + std::to_string(report.skipped_in_a_row) +
+                          " windows in a row were skipped, as many as the policy's stop_after_skips allows; ";
+    if (report.skip_cause == SkipCause::loss) {
+      message += "the loss is not finite, which no loss scale can cure: look at the data, the model, the learning rate";
+    } else {
+      message += "the first gradient that is not finite is \"" + report.first_non_finite.tensor + "\"[" +
+                 std::to_string(report.first_non_finite.index) + "] at loss scale " + std::to_string(report.scale);
+      if (report.scale_change == ScaleChange::at_minimum) {
+        message += ", the smallest allowed: look at the data and the model, not at the scale";
+      }
+    }
+    return message;
+  }
+
+  BasicTrainerOptions<D> options_;
+  mutable D device_;
+  Model model_;
+  Optimizer optimizer_;
+  Store store_;
+  TapeType tape_;
+  Arena<D> scratch_;
+  Buffer<Record, D> record_;
+  std::array<Buffer<float, D>, moment_count> moments_;
+  std::vector<ParameterOptions> parameter_options_;
+  std::int64_t micro_batches_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace halfstep::detail

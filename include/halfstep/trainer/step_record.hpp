@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include <halfstep/compute/chunks.hpp>
+#include <halfstep/optim/update_pass.hpp>
+#include <halfstep/scaling/decide.hpp>
+#include <halfstep/scaling/measure.hpp>
+#include <halfstep/scaling/unscale.hpp>
+
+namespace halfstep {
+
+/// What has come together in the open window.
+struct WindowTotals {
+  double loss_sum = 0;            ///< over valid samples
+  std::int64_t valid_count = 0;   ///< valid samples, tokens or elements
+  std::int64_t micro_batches = 0;
+  double normalizer = 0;          ///< see scaling/unscale.hpp; 0 until a micro-batch had a valid sample
+  float seed = 0;                 ///< what the backward pass of this window starts from
+  float inverse_scale = 1;        ///< turns this window's gradients into true ones; set when it closes
+  /// Of clipping by hand.
+  float clip_coefficient = 1;
+  float clip_value = std::numeric_limits<float>::infinity();
+};
+
+/// All that a step decides and remembers, in device memory: the passes read it there, the host when it asks.
+template <class Coefficients>
+struct StepRecord {
+  StepState state;
+  WindowTotals window;
+  GradientFacts facts;
+  StepDecision decision;
+  UpdateFacts<Coefficients> update;
+};
+
+namespace detail {
+
+/// Takes a micro-batch's loss into the window and fixes what its backward pass starts from.
+template <class Record>
+struct AddMicroBatch {
+  Record* record;
+  const float* loss_sum;
+  std::int64_t valid_count;
+  void operator()(std::int64_t) const {
+    WindowTotals& window = record->window;
+    window.loss_sum += static_cast<double>(*loss_sum);
+    window.valid_count += valid_count;
+    window.micro_batches += 1;
+    if (window.normalizer == 0 && valid_count > 0) {
+      window.normalizer = window_normalizer(valid_count);
+      window.seed = loss_seed(record->state.scaler.scale, window.normalizer);
+    }
+  }
+};
+
+template <class Record>
+struct CloseWindow {
+  Record* record;
+  void operator()(std::int64_t) const {
+    WindowTotals& window = record->window;
+    const double normalizer = window.normalizer == 0 ? 1.0 : window.normalizer;
+    window.inverse_scale = inverse_scale(record->state.scaler.scale, normalizer, window.valid_count);
+  }
+};
+
+template <class Record>
+struct ClearWindow {
+  Record* record;
+  void operator()(std::int64_t) const { record->window = WindowTotals{}; }
+};
+
+template <class Record>
+struct JoinMeasurements {
+  Record* record;
+  const MeasurePartial* partials;
+  const compute::SegmentChunk* chunks;
+  std::int64_t count;
+  bool has_gradients;
+  void operator()(std::int64_t) const {
+    record->facts =
+        join_partials(partials, chunks, count, has_gradients, is_finite(record->window.loss_sum));
+  }
+};
+
+/// Decides the step and computes what the update needs. State, counters and schedule move here and nowhere else.
+template <class Record, class Policy, class Optimizer>
+struct DecideStep {
+  Record* record;
+  Optimizer optimizer;
+  float max_norm;
+  float max_value;
+  void operator()(std::int64_t) const {
+    const StepState before = record->state;
+    StepDecision decision = decide<typename Policy::on_skip>(Policy::scaler, before, record->facts, max_norm);
+    decision.clip_coefficient *= record->window.clip_coefficient;
+    decision.learning_rate = static_cast<float>(optimizer.learning_rate(before.schedule_position));
+    auto& update = record->update;
+    update.apply = decision.outcome == Outcome::applied;
+    update.inverse_scale = record->window.inverse_scale;
+    update.clip_coefficient = decision.clip_coefficient;
+    update.clip_value = record->window.clip_value < max_value ? record->window.clip_value : max_value;
+    if (update.apply) {
+      update.coefficients = optimizer.coefficients(decision.learning_rate, decision.next.update_number);
+    }
+    record->decision = decision;
+    record->state = decision.next;
+  }
+};
+
+}  // namespace detail
+
+}  // namespace halfstep
