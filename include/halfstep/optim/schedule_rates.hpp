@@ -62,8 +62,11 @@ constexpr detail::OptionFault Schedule::fault() const {
   const bool decays_to_length = kind == ScheduleKind::warmup_linear || kind == ScheduleKind::warmup_cosine;
   if (!detail::is_rate(peak))
     return {kind == ScheduleKind::constant ? "learning_rate" : "peak", peak, rate_rule};
-  if (!detail::is_rate(floor)) return {"floor", floor, rate_rule};
-  if (!detail::is_rate(start)) return {"start", start, rate_rule};
+  const bool cycles = kind == ScheduleKind::one_cycle;
+  if (!detail::is_rate(start)) return {"peak / div_factor", start, rate_rule};
+  if (!detail::is_rate(floor)) {
+    return {cycles ? "peak / div_factor / final_div_factor" : "floor", floor, rate_rule};
+  }
   if (warmup < 0) return {"warmup", static_cast<double>(warmup), "it must not be negative"};
   if (decays_to_length && length <= warmup) {
     return {"length", static_cast<double>(length),
@@ -75,10 +78,10 @@ constexpr detail::OptionFault Schedule::fault() const {
   if (kind == ScheduleKind::step_decay && length < 1) {
     return {"step_size", static_cast<double>(length), "it must be at least 1"};
   }
-  if (kind == ScheduleKind::one_cycle && length < 1) {
+  if (cycles && length < 1) {
     return {"total_steps", static_cast<double>(length), "it must be at least 1"};
   }
-  if (kind == ScheduleKind::one_cycle && !(detail::is_rate(factor) && factor <= 1)) {
+  if (cycles && !(detail::is_rate(factor) && factor <= 1)) {
     return {"pct_start", factor, "it must be between 0 and 1"};
   }
   if ((kind == ScheduleKind::step_decay || kind == ScheduleKind::exponential) &&
