@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Builds and runs all tests. --help says more.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. tests/support/setup.sh
+
+usage() {
+  cat <<'TEXT'
+tests/run.sh [--long] [--no-sanitizers] [--build FOLDER] [-D NAME=VALUE]... [ctest options]
+
+Installs what is missing with the system's package manager (Debian, Ubuntu), configures, builds and runs the tests, and
+ends with ctest's summary. The first run takes minutes, the next seconds. No GPU and no CUDA toolkit are needed.
+
+  --long            the tests labelled long instead (every float, all 2^32 of them: minutes)
+  --no-sanitizers   leave out the second run under AddressSanitizer and UndefinedBehaviorSanitizer
+  --build FOLDER    build there instead of in build/tests
+  -D NAME=VALUE     an option for CMake, e.g. -D HALFSTEP_WITH_ONEDNN=OFF
+  anything else     goes to ctest, e.g. -R numeric, -L headers, --rerun-failed
+
+Environment: CXX chooses the compiler (CXX=clang++), HALFSTEP_HIDE_CUDA=1 keeps away from a CUDA toolkit.
+Exit code: 0 if every test passed.
+TEXT
+}
+
+build=build/tests
+cmake_options=()
+ctest_options=()
+sanitize=ON
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --long) ctest_options+=(-C Long -L long) ;;
+    --no-sanitizers) sanitize=OFF ;;
+    --build) build=${2:?--build needs a folder}; shift ;;
+    -D) cmake_options+=(-D "${2:?-D needs NAME=VALUE}"); shift ;;
+    -D*) cmake_options+=("$1") ;;
+    *) ctest_options+=("$1") ;;
+  esac
+  shift
+done
+
+say "Looking for what the tests need"
+need_toolchain
+need have_header boost/test/unit_test.hpp libboost-test-dev
+need_example_libraries
+want have_program clang++ clang libomp-dev
+install_missing
+
+say "Configuring $build"
+configure "$build" -D HALFSTEP_SANITIZE=$sanitize "${cmake_options[@]}"
+
+say "Building with $(nproc) jobs"
+cmake --build "$build" -j "$(nproc)" || fail "The build failed: the first error above says where. Nothing was tested."
+
+say "Testing"
+log=$build/ctest.log
+result=0
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error "${ctest_options[@]}" | tee "$log" || result=$?
+
+# The same figures in one plain line, for programs that read the end of this output.
+awk '/\*\*\*Skipped/ { skipped++ }
+     / tests? passed, .* out of / { failed = $4; total = $NF; ended = 1 }
+     END {
+       if (!ended) exit
+       printf "\n%d passed, %d failed", total - failed - skipped, failed
+       if (skipped) printf ", %d skipped", skipped
+       print ""
+     }' "$log"
+exit $result
