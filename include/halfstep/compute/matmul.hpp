@@ -6,16 +6,17 @@
 ///     matmul(device, matrix(x, n, in), matrix(w, out, in).transposed(), matrix(y, n, out), {.bias = bias});
 ///     batched_matmul(device, count, a, b, result, options);          // result[i] = a[i] * b[i]
 ///
-/// Operands are both float, both float16 or both bfloat16; the result has their type or is float. Products of 16-bit
-/// operands are summed in float. With a bias (one value per column of the result, of the result's type) and with
-/// `accumulate` the sum becomes  sum + bias + former result, in float, and is rounded once when it is stored.
+/// Operands are both float, both float16 or both bfloat16; the result has their type or is float. Products of
+/// 16-bit operands are summed in float. With a bias (one value per column of the result, of the result's
+/// type) and with `accumulate` the sum becomes  sum + bias + former result, in float, and is rounded once
+/// when it is stored.
 ///
-/// Every view may have gaps between its rows and may start at any element; operands may be transposed views, the
-/// result may not. The result must not share memory with the operands. Without `accumulate` what was in the result
-/// does not matter, NaN included; infinities and NaN of the operands propagate.
+/// Every view may have gaps between its rows and may start at any element; operands may be transposed views,
+/// the result may not. The result must not share memory with the operands. Without `accumulate` what was in
+/// the result does not matter, NaN included; infinities and NaN of the operands propagate.
 ///
-/// A result without elements: nothing happens. An inner dimension of 0: the sum is zero. Throws ShapeError, with
-/// sizes, types and strides, for views that do not fit together; nothing has been written then.
+/// A result without elements: nothing happens. An inner dimension of 0: the sum is zero. Throws ShapeError,
+/// with sizes, types and strides, for views that do not fit together; nothing has been written then.
 ///
 /// The bits of a result depend on its inputs, the shapes and the CPU or GPU, not on the number of threads.
 

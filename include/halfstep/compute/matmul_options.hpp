@@ -2,12 +2,11 @@
 
 #include <concepts>
 #include <cstdint>
-#include <string>
-#include <type_traits>
-
 #include <halfstep/compute/matrix.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/numeric/traits.hpp>
+#include <string>
+#include <type_traits>
 
 namespace halfstep::compute {
 
@@ -23,8 +22,9 @@ struct MatmulOptions {
 /// The element types that products are offered in: both operands alike, the result in their type or in float.
 template <class A, class B, class Out>
 concept MatmulTypes = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>> &&
-                      (std::same_as<std::remove_const_t<A>, float> || SixteenBitType<std::remove_const_t<A>>) &&
-                      (std::same_as<Out, std::remove_const_t<A>> || std::same_as<Out, float>);
+    (std::same_as<std::remove_const_t<A>, float> ||
+     SixteenBitType<std::remove_const_t<A>>)&&(std::same_as<Out, std::remove_const_t<A>> ||
+                                               std::same_as<Out, float>);
 
 namespace detail {
 

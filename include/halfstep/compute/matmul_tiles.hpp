@@ -12,6 +12,7 @@
 #include <halfstep/compute/matmul_options.hpp>
 #include <halfstep/device/buffer.hpp>
 #include <halfstep/device/host.hpp>
+#include <halfstep/numeric/convert.hpp>
 
 namespace halfstep::compute::detail {
 
@@ -22,7 +23,7 @@ struct Tile {
   std::int64_t item, row, column, rows, columns;
 };
 
-/// The cut of a batch of results into tiles. It depends on shapes alone, never on the number of threads.
+/// The cut of a batch of results into tiles.
 struct TileGrid {
   std::int64_t count, rows, columns;
   std::int64_t tile_rows, tile_columns;
@@ -42,8 +43,8 @@ struct TileGrid {
 /// Memory that each worker of a product computes in. It grows to what was needed most and then stays.
 class MatmulScratch {
  public:
-  /// Memory for `workers` times `floats` values, every worker's part aligned to 64 bytes if `floats` is a multiple
-  /// of 16. The content is whatever an earlier product left.
+  /// Memory for `workers` times `floats` values, every worker's part aligned to 64 bytes if `floats` is a
+  /// multiple of 16. The content is whatever an earlier product left.
   float* reserve(Host& host, std::int64_t workers, std::int64_t floats) {
     if (buffer_.size() < workers * floats) buffer_ = Buffer<float, Host>(host, workers * floats);
     return buffer_.data();
@@ -61,8 +62,8 @@ inline std::int64_t max_threads() {
 #endif
 }
 
-/// Calls `function(tile, scratch)` for every tile, in parallel, `scratch` being `floats` values that no other call
-/// uses at the same time. Idle workers take the next tile, so that a busy core delays only its own.
+/// Calls `function(tile, scratch)` for every tile, in parallel, `scratch` being `floats` values that no other
+/// call uses at the same time. Idle workers take the next tile, so that a busy core delays only its own.
 template <class Function>
 void for_each_tile(Host& host, const TileGrid& grid, std::int64_t floats, const Function& function) {
   const std::int64_t tiles = grid.tiles();
@@ -76,8 +77,8 @@ void for_each_tile(Host& host, const TileGrid& grid, std::int64_t floats, const 
   });
 }
 
-/// Stores finished sums into a tile of the result: bias and former content are added in float, and what comes out is
-/// rounded once. `sums` is overwritten.
+/// Stores finished sums into a tile of the result: bias and former content are added in float, and what comes
+/// out is rounded once. `sums` is overwritten.
 template <class Out>
 void store_tile(float* sums, std::int64_t leading, const Tile& tile, const Matrix<Out>& result,
                 const MatmulOptions<Out>& options) {
@@ -93,8 +94,7 @@ void store_tile(float* sums, std::int64_t leading, const Tile& tile, const Matri
       HALFSTEP_SIMD
       for (std::int64_t j = 0; j < tile.columns; ++j) row[j] += static_cast<float>(out[j]);
     }
-    HALFSTEP_SIMD
-    for (std::int64_t j = 0; j < tile.columns; ++j) out[j] = static_cast<Out>(row[j]);
+    convert(row, out, tile.columns, Stores::cached);
   }
 }
 

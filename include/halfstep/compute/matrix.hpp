@@ -5,9 +5,10 @@
 
 namespace halfstep::compute {
 
-/// A view of a matrix stored by rows: element (i, j) of what is stored lies at `data[i * leading + j]`. It owns
-/// nothing. A transposed view shows the same storage with rows and columns exchanged; `rows` and `columns` are
-/// always those that one sees, `leading` is always the distance between two stored rows, in elements.
+/// A view of a matrix stored by rows: element (i, j) of what is stored lies at `data[i * leading + j]`. It
+/// owns nothing. A transposed view shows the same storage with rows and columns exchanged; `rows` and
+/// `columns` are always those that one sees, `leading` is always the distance between two stored rows, in
+/// elements.
 template <class T>
 struct Matrix {
   using value_type = std::remove_const_t<T>;
@@ -19,9 +20,7 @@ struct Matrix {
   bool is_transposed = false;
 
   /// A view that may write is also one that may only read.
-  operator Matrix<const T>() const
-    requires(!std::is_const_v<T>)
-  {
+  operator Matrix<const T>() const requires(!std::is_const_v<T>) {
     return {data, rows, columns, leading, is_transposed};
   }
   Matrix transposed() const { return {data, columns, rows, leading, !is_transposed}; }
@@ -49,8 +48,8 @@ Matrix<T> matrix(T* data, std::int64_t rows, std::int64_t columns) {
   return {data, rows, columns, columns, false};
 }
 
-/// Matrices of one shape, `stride` elements from the first of one to the first of the next. A stride of 0 shows
-/// the same matrix every time.
+/// Matrices of one shape, `stride` elements from the first of one to the first of the next. A stride of 0
+/// shows the same matrix every time.
 template <class T>
 struct MatrixBatch {
   Matrix<T> first;
@@ -61,11 +60,7 @@ struct MatrixBatch {
     item.data += index * stride;
     return item;
   }
-  operator MatrixBatch<const T>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {first, stride};
-  }
+  operator MatrixBatch<const T>() const requires(!std::is_const_v<T>) { return {first, stride}; }
   MatrixBatch transposed() const { return {first.transposed(), stride}; }
 };
 

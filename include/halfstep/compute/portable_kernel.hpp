@@ -11,13 +11,14 @@
 
 namespace halfstep::compute::detail {
 
-/// The innermost product: `kernel_rows` rows of a by `kernel_columns` columns of b fill the vector registers of AVX2.
+/// The innermost product: `kernel_rows` rows of a by `kernel_columns` columns of b fill the vector registers
+/// of AVX2.
 inline constexpr std::int64_t kernel_rows = 6;
 inline constexpr std::int64_t kernel_columns = 16;
 
-/// tile += a * b for one panel of a and one of b, both packed so that what step k needs lies together: `a` holds
-/// kernel_rows values a step, `b` kernel_columns. Every element of the tile is one chain of additions in the order of
-/// k, so its bits do not depend on how the matrices were cut.
+/// tile += a * b for one panel of a and one of b, both packed so that what step k needs lies together: `a`
+/// holds kernel_rows values a step, `b` kernel_columns. Every element of the tile is one chain of additions
+/// in the order of k, so its bits do not depend on how the matrices were cut.
 using MicroKernel = void (*)(std::int64_t depth, const float* a, const float* b, float* tile,
                              std::int64_t leading);
 
