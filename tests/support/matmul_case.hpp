@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <halfstep/compute/matmul_options.hpp>
+#include <halfstep/compute/matrix.hpp>
+#include <halfstep/numeric/convert.hpp>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <halfstep/compute/matmul_options.hpp>
-#include <halfstep/compute/matrix.hpp>
-#include <halfstep/numeric/convert.hpp>
 
 namespace halfstep::test {
 
@@ -34,8 +33,9 @@ inline std::vector<MatmulLayout> all_layouts() {
   return layouts;
 }
 
-/// A product of small random integers, whose exact result every type pair must give: what is not representable is
-/// rounded once. The result lies among sentinels that must survive, and holds NaN where it is to be ignored.
+/// A product of small random integers, whose exact result every type pair must give: what is not
+/// representable is rounded once. The result lies among sentinels that must survive, and holds NaN where it
+/// is to be ignored.
 template <class In, class Out>
 class MatmulCase {
  public:
@@ -70,8 +70,8 @@ class MatmulCase {
     std::vector<Out> memory(at(shape_.m * leading + layout_.offset + 3), convert_to<Out>(sentinel));
     const auto result = compute::matrix(memory.data() + layout_.offset, shape_.m, shape_.n, leading);
     for (std::int64_t i = 0; i < shape_.m * shape_.n; ++i) {
-      const float former = accumulate ? static_cast<float>(former_values_[at(i)])
-                                      : std::numeric_limits<float>::quiet_NaN();
+      const float former =
+          accumulate ? static_cast<float>(former_values_[at(i)]) : std::numeric_limits<float>::quiet_NaN();
       result(i / shape_.n, i % shape_.n) = convert_to<Out>(former);
     }
     product(view(a_, shape_.m, shape_.k, layout_.a_transposed),
@@ -79,7 +79,8 @@ class MatmulCase {
             compute::MatmulOptions<Out>{.bias = biased ? bias_.data() : nullptr, .accumulate = accumulate});
     std::int64_t wrong = 0;
     for (std::int64_t position = 0; position < static_cast<std::int64_t>(memory.size()); ++position) {
-      const std::int64_t row = (position - layout_.offset) / leading, column = (position - layout_.offset) % leading;
+      const std::int64_t row = (position - layout_.offset) / leading,
+                         column = (position - layout_.offset) % leading;
       float expected = sentinel;
       if (position >= layout_.offset && row < shape_.m && column < shape_.n) {
         const std::size_t index = at(row * shape_.n + column);
