@@ -73,6 +73,20 @@ BOOST_AUTO_TEST_CASE(a_schedule_of_the_users_is_asked_for_its_first_rate) {
              "SGD: learning_rate(0) is -2; a learning rate must be finite and not negative.");
 }
 
+BOOST_AUTO_TEST_CASE(without_a_learning_rate_named_there_is_pytorchs_default_or_the_schedules_own) {
+  BOOST_TEST(AdamW{}.learning_rate(7) == 1e-3f);
+  BOOST_TEST(Adam{}.learning_rate(7) == 1e-3f);
+  BOOST_TEST(SGD{}.learning_rate(7) == 1e-3f);
+  BOOST_TEST(BasicAdamW<Falling>{}.learning_rate(1) == 0.9f);
+  const float peak = 0.5f;
+  const auto captures = [peak](std::int64_t position) { return peak / static_cast<float>(position + 1); };
+  static_assert(
+      std::is_default_constructible_v<BasicAdamW<std::remove_const_t<decltype(captures)>>>);  // asking is no
+                                                                                              // error
+  BOOST_CHECK_THROW(static_cast<void>(BasicAdamW<std::remove_const_t<decltype(captures)>>{}),
+                    ConfigurationError);
+}
+
 BOOST_AUTO_TEST_CASE(factors_of_one_parameter_are_checked_and_named_after_it) {
   const auto message = [](const ParameterOptions& options) {
     try {

@@ -20,7 +20,7 @@ struct BasicAdamW {
   static constexpr std::array<const char*, 2> moment_names{"m", "v"};
   using Coefficients = AdamCoefficients;
 
-  S learning_rate = 1e-3;
+  S learning_rate = detail::default_learning_rate<S>();  ///< 1e-3
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

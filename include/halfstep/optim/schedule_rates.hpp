@@ -97,6 +97,21 @@ inline void Schedule::validate() const {
 
 namespace detail {
 
+/// What an optimizer starts with where no learning rate is named: 1e-3, as PyTorch's optimizers; a schedule
+/// of the user's is made from nothing if that is possible, and must be named otherwise.
+template <LearningRateSchedule S>
+constexpr S default_learning_rate() {
+  if constexpr (std::is_convertible_v<double, S>) {
+    return 1e-3;
+  } else if constexpr (std::is_default_constructible_v<S>) {
+    return S{};
+  } else {
+    // Not a static_assert: it would fire wherever a library asks whether the optimizer has a default
+    // constructor.
+    throw ConfigurationError("no learning_rate was named, and this type of schedule has no default");
+  }
+}
+
 /// Validates a Schedule; of a callable of the user's it can only ask the first rate.
 template <LearningRateSchedule S>
 void validate_schedule(const char* optimizer, const S& schedule) {

@@ -23,7 +23,7 @@ struct BasicSGD {
   static constexpr int moments = 1;
   static constexpr std::array<const char*, 1> moment_names{"momentum_buffer"};
 
-  S learning_rate = 1e-3;
+  S learning_rate = detail::default_learning_rate<S>();  ///< 1e-3
   double momentum = 0;
   double dampening = 0;
   double weight_decay = 0;  ///< added to the gradient, not decoupled
