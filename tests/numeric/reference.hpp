@@ -32,9 +32,11 @@ inline double value(Format format, unsigned bits) {
 
 /// `x` rounded once, to nearest, ties to even; any NaN gives 0x7fff.
 inline std::uint16_t round(Format format, double x) {
-  if (std::isnan(x)) return 0x7fff;
-  const unsigned sign = std::signbit(x) ? 0x8000u : 0u;
-  if (std::isinf(x)) return static_cast<std::uint16_t>(sign | format.infinity());
+  const auto bits = __builtin_bit_cast(std::uint64_t, x);
+  const std::uint64_t magnitude = bits & 0x7fffffffffffffffu;
+  if (magnitude > 0x7ff0000000000000u) return 0x7fff;
+  const unsigned sign = (bits >> 63) != 0 ? 0x8000u : 0u;
+  if (magnitude == 0x7ff0000000000000u) return static_cast<std::uint16_t>(sign | format.infinity());
   int exponent = 0;
   std::frexp(x, &exponent);  // |x| in [2^(exponent-1), 2^exponent)
   const int smallest = 2 - format.bias;

@@ -9,8 +9,8 @@ namespace halfstep::detail {
 /// Under -ffast-math clang (17 and newer) deletes even tests of the exponent bits; bits XORed with this zero
 /// it does not recognise as a number's any more. g++ leaves tests of bits alone, and would not vectorise a
 /// loop with the asm in it.
-HALFSTEP_HOST_DEVICE constexpr std::uint32_t opaque_zero() noexcept {
-  std::uint32_t zero = 0;
+HALFSTEP_HOST_DEVICE constexpr std::uint64_t opaque_zero() noexcept {
+  std::uint64_t zero = 0;
 #if defined(__clang__) && __FINITE_MATH_ONLY__
   if (!__builtin_is_constant_evaluated()) asm("" : "+r"(zero));
 #endif
@@ -19,7 +19,7 @@ HALFSTEP_HOST_DEVICE constexpr std::uint32_t opaque_zero() noexcept {
 
 /// The bits of a number that may be NaN or infinite.
 HALFSTEP_HOST_DEVICE constexpr std::uint32_t bits_of(float value) noexcept {
-  return __builtin_bit_cast(std::uint32_t, value) ^ opaque_zero();
+  return __builtin_bit_cast(std::uint32_t, value) ^ static_cast<std::uint32_t>(opaque_zero());
 }
 HALFSTEP_HOST_DEVICE constexpr std::uint64_t bits_of(double value) noexcept {
   return __builtin_bit_cast(std::uint64_t, value) ^ opaque_zero();

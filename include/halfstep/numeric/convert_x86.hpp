@@ -4,6 +4,7 @@
 #include <halfstep/numeric/bfloat16.hpp>
 #include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/float16.hpp>
+#include <type_traits>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HALFSTEP_X86_CONVERSIONS 1
@@ -17,6 +18,11 @@ namespace halfstep::detail {
 
 /// Which instructions convert an array. Portable is plain C++, for every processor.
 enum class ConversionSet { portable, avx2, avx512 };
+
+/// The types that vector instructions convert here; others, such as double, are converted by plain C++.
+template <class T>
+inline constexpr bool has_vector_conversions =
+    std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
 #if HALFSTEP_X86_CONVERSIONS
 
@@ -177,14 +183,17 @@ struct Avx512 {
 /// Converts with the set's instructions; false, and nothing done, where they do not apply.
 template <class From, class To>
 bool convert_with(ConversionSet set, const From* from, To* to, std::int64_t n, bool streaming) noexcept {
-  if (set == ConversionSet::avx512 && n >= Avx512::width) {
-    Avx512::convert(from, to, n, streaming);
-  } else if (set != ConversionSet::portable && n >= Avx2::width) {
-    Avx2::convert(from, to, n, streaming);
-  } else {
-    return false;
+  if constexpr (has_vector_conversions<From> && has_vector_conversions<To>) {
+    if (set == ConversionSet::avx512 && n >= Avx512::width) {
+      Avx512::convert(from, to, n, streaming);
+      return true;
+    }
+    if (set != ConversionSet::portable && n >= Avx2::width) {
+      Avx2::convert(from, to, n, streaming);
+      return true;
+    }
   }
-  return true;
+  return false;
 }
 
 #else

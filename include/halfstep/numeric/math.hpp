@@ -32,6 +32,16 @@ HALFSTEP_HOST_DEVICE constexpr std::uint32_t smaller(std::uint32_t a, std::uint3
   return select(mask_if_less(a, b), a, b);
 }
 
+/// `value`, not to be taken apart by -ffast-math and summed in another order. For clang bits_of is enough.
+HALFSTEP_HOST_DEVICE constexpr float as_written(float value) noexcept {
+#if defined(__FAST_MATH__) && defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+  return __builtin_assoc_barrier(value);
+#endif
+#endif
+  return float_of(bits_of(value));
+}
+
 /// exp for x in [-104, 89]; Cephes' expf (Moshier): x = n ln 2 + r, and a polynomial for exp(r) - 1 - r.
 HALFSTEP_HOST_DEVICE constexpr float exp_in_range(float x) noexcept {
   // At 1.5 * 2^23 the spacing of floats is 1: the addition rounds to the nearest integer, which the low bits
@@ -39,10 +49,9 @@ HALFSTEP_HOST_DEVICE constexpr float exp_in_range(float x) noexcept {
   constexpr float shift = 12582912.0f;
   const float shifted = x * 1.44269504f + shift;
   const auto n = static_cast<std::int32_t>(bits_of(shifted) - bits_of(shift));
-  // ln 2 = 355/512 - 0.000212194440. n * 355 as an integer: exact, and out of reach of -fassociative-math,
-  // which would add the two parts of ln 2.
-  const float high = static_cast<float>(n * 355) * 0x1p-9f;
-  const float r = (x - high) + static_cast<float>(n) * 2.12194440e-4f;
+  // ln 2 = 355/512 - 0.000212194440 in two steps, of which the first is exact.
+  const float count = static_cast<float>(n);
+  const float r = as_written(x - as_written(count * (355.0f / 512.0f))) + count * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
