@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <halfstep/compute/reduce.hpp>
@@ -128,8 +129,10 @@ Variable<float> weighted_sum(Tape& tape, const Variable<T>& input, const std::ve
            static_cast<double>(static_cast<float>(input.data()[i]));
   }
   result[0] = static_cast<float>(sum);
+  const Tensor<float> kept = tape.template allocate<float>(input.shape());
+  std::copy(weights.begin(), weights.end(), kept.data());
   return tape.record(operation::Loss{}, result, input.requires_gradient(),
-                     WeightedSumBackward<T>{input, weights.data()});
+                     WeightedSumBackward<T>{input, kept.data()});
 }
 
 struct TotalBackward {
