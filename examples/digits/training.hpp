@@ -48,7 +48,7 @@ TrainingResult train(const Digits::Split& data, const TrainingOptions& options, 
   const std::int64_t updates = options.epochs * loader.batches_per_epoch();
   Trainer<DigitsMlp, AdamW, Policy> trainer{
       DigitsMlp{},
-      AdamW{.learning_rate = warmup_cosine(2e-3f, std::min<std::int64_t>(50, updates / 2), updates)},
+      AdamW{.learning_rate = warmup_cosine(1e-2f, std::min<std::int64_t>(50, updates / 2), updates)},
       {.clip_norm = 1.0f, .seed = options.seed, .parameters = {parameters_named("*.bias").no_decay()}}};
 
   TrainingResult result;

@@ -24,13 +24,33 @@ inline constexpr std::int64_t fewest_parallel_chunks = 8;
 
 namespace detail {
 
-template <class Function>
-struct HostTask {
-  Function function;
-  void operator()(std::int64_t task) const {
-    halfstep::detail::call_vectorized([&] { function(task); });
-  }
+/// A task of any type behind one type: every pass shares one instantiation of Thrust's parallel loop, which takes
+/// longer to compile than the passes themselves.
+struct AnyTask {
+  const void* function;
+  void (*call)(const void* function, std::int64_t task);
+  void operator()(std::int64_t task) const { call(function, task); }
 };
+
+template <class Function>
+AnyTask any_task(const Function& function) {
+  return {&function, [](const void* object, std::int64_t task) {
+            const Function& typed = *static_cast<const Function*>(object);
+            halfstep::detail::call_vectorized([&] { typed(task); });
+          }};
+}
+
+inline void run_in_parallel(std::int64_t tasks, const AnyTask& task) {
+#if defined(_OPENMP)
+  thrust::for_each_n(thrust::omp::par, thrust::counting_iterator<std::int64_t>(0), tasks, task);
+#else
+  thrust::for_each_n(thrust::cpp::par, thrust::counting_iterator<std::int64_t>(0), tasks, task);
+#endif
+}
+
+inline void run_in_order(std::int64_t tasks, const AnyTask& task) {
+  for (std::int64_t i = 0; i < tasks; ++i) task(i);
+}
 
 template <class Function>
 struct HostChunk {
@@ -51,21 +71,16 @@ struct HostChunk {
 /// CPU's vector instructions. Tasks must not depend on one another and must not throw.
 template <class Function>
 void for_each_task(Host&, std::int64_t tasks, const Function& function) {
-  const detail::HostTask<Function> task{function};
-  if (tasks == 1) return task(0);
-#if defined(_OPENMP)
-  thrust::for_each_n(thrust::omp::par, thrust::counting_iterator<std::int64_t>(0), tasks, task);
-#else
-  thrust::for_each_n(thrust::cpp::par, thrust::counting_iterator<std::int64_t>(0), tasks, task);
-#endif
+  const detail::AnyTask task = detail::any_task(function);
+  return tasks > 1 ? detail::run_in_parallel(tasks, task) : detail::run_in_order(tasks, task);
 }
 
 /// The same for tasks of about `chunk_size` elements each: where they are few they run without threads.
 template <class Function>
-void for_each_chunk(Host& host, std::int64_t chunks, const Function& function) {
-  if (chunks >= fewest_parallel_chunks) return for_each_task(host, chunks, function);
-  const detail::HostTask<Function> task{function};
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) task(chunk);
+void for_each_chunk(Host&, std::int64_t chunks, const Function& function) {
+  const detail::AnyTask task = detail::any_task(function);
+  return chunks >= fewest_parallel_chunks ? detail::run_in_parallel(chunks, task)
+                                          : detail::run_in_order(chunks, task);
 }
 
 /// Calls `function(i)` once for every i in [0, n). Calls must not depend on one another and must not throw;
