@@ -1,0 +1,84 @@
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include <halfstep/device/arena.hpp>
+#include <halfstep/device/host.hpp>
+
+using namespace halfstep;
+
+namespace {
+
+/// A host that counts what it is asked for.
+class CountingHost : public Host {
+ public:
+  void* allocate(std::size_t bytes) {
+    ++allocations;
+    ++living;
+    return Host::allocate(bytes);
+  }
+  void deallocate(void* memory) noexcept {
+    --living;
+    Host::deallocate(memory);
+  }
+  int allocations = 0;
+  int living = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_handed_out_is_aligned_and_does_not_overlap) {
+  Host host;
+  Arena<Host> arena(host);
+  std::vector<char*> pieces;
+  for (std::int64_t size = 1; size < 2000; size += 37) {
+    char* piece = arena.allocate<char>(size);
+    BOOST_TEST(reinterpret_cast<std::uintptr_t>(piece) % Host::alignment == 0u);
+    std::memset(piece, static_cast<int>(pieces.size()), static_cast<std::size_t>(size));
+    pieces.push_back(piece);
+  }
+  std::int64_t size = 1;
+  for (std::size_t i = 0; i < pieces.size(); ++i, size += 37) {
+    BOOST_TEST(pieces[i][0] == static_cast<char>(i));
+    BOOST_TEST(pieces[i][size - 1] == static_cast<char>(i));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_pass_as_large_as_the_one_before_allocates_nothing) {
+  CountingHost host;
+  Arena<CountingHost> arena(host);
+  const auto pass = [&] {
+    arena.reset();
+    for (int i = 0; i < 50; ++i) arena.allocate<float>(100'000);
+  };
+  pass();
+  BOOST_TEST(host.allocations > 1);
+  pass();
+  const int warm = host.allocations;
+  for (int i = 0; i < 3; ++i) pass();
+  BOOST_TEST(host.allocations == warm);
+  BOOST_TEST(host.living == 1);
+  BOOST_TEST(arena.capacity() >= arena.peak());
+}
+
+BOOST_AUTO_TEST_CASE(the_peak_is_the_largest_pass_and_outlives_smaller_ones) {
+  Host host;
+  Arena<Host> arena(host);
+  arena.allocate<char>(10 * 256);
+  arena.reset();
+  BOOST_TEST(arena.used() == 0u);
+  arena.allocate<char>(256);
+  BOOST_TEST(arena.used() == 256u);
+  BOOST_TEST(arena.peak() == 2560u);
+}
+
+BOOST_AUTO_TEST_CASE(memory_goes_back_to_the_device) {
+  CountingHost host;
+  {
+    Arena<CountingHost> arena(host);
+    for (int i = 0; i < 10; ++i) arena.allocate<double>(1 << 18);
+    BOOST_TEST(host.living > 1);
+  }
+  BOOST_TEST(host.living == 0);
+}
