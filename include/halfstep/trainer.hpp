@@ -71,7 +71,7 @@ class Trainer {
   /// Computes the loss and the gradients of a micro-batch and adds them to the window.
   template <class Batch>
   void accumulate(const Batch& batch) {
-    core().accumulate(batch);
+    core().backward(core().forward(batch));
   }
 
   /// Ends the window with one update attempt. Throws ConfigurationError for an empty window, TrainingStopped where

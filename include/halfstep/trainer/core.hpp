@@ -62,13 +62,18 @@ class TrainerCore final : public ClosedWindow {
     return copy;
   }
 
-  /// Forward and backward over one micro-batch. What throws before the backward pass leaves the window as it was;
-  /// what throws within it (there is no memory left, say) abandons the window, whose gradients are half added.
+  /// The loss of one micro-batch, with all that its backward pass needs on the tape. What throws here leaves the
+  /// window as it was.
   template <class Batch>
-  void accumulate(const Batch& batch) {
+  Loss forward(const Batch& batch) {
     require_open("accumulate");
     tape_.begin(Pass::training);
-    const Loss loss = model_.loss(tape_, batch);
+    return model_.loss(tape_, batch);
+  }
+
+  /// Adds the micro-batch whose loss was just computed to the window. What throws here (there is no memory left, say)
+  /// abandons the window, whose gradients are half added.
+  void backward(const Loss& loss) {
     run(AddMicroBatch<Record>{record_.data(), loss.sum.data(), loss.count});
     ++micro_batches_;
     if (loss.count == 0) return;
