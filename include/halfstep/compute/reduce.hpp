@@ -25,8 +25,10 @@ T reduce_range(std::int64_t begin, std::int64_t end, const Transform& transform,
       lanes[lane] = combine(lanes[lane], static_cast<T>(transform(i + lane)));
     }
   }
-  for (std::int64_t lane = 0; i < end; ++i, ++lane) {
-    lanes[lane] = combine(lanes[lane], static_cast<T>(transform(i)));
+  const std::int64_t rest = end - i;
+  HALFSTEP_SIMD
+  for (std::int64_t lane = 0; lane < rest; ++lane) {
+    lanes[lane] = combine(lanes[lane], static_cast<T>(transform(i + lane)));
   }
   for (std::int64_t half = reduction_lanes / 2; half > 0; half /= 2) {
     for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] = combine(lanes[lane], lanes[lane + half]);

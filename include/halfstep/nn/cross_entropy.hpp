@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -13,6 +14,7 @@
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/sum.hpp>
 #include <halfstep/nn/variable.hpp>
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/math.hpp>
 #include <halfstep/numeric/traits.hpp>
@@ -136,10 +138,14 @@ struct CrossEntropyGradient {
       const T* logits = batch.logits + begin;
       const auto [maximum, log_sum] = normalizers[row];
       const auto [hit, off] = batch.weights;
+      const auto count = static_cast<std::int32_t>(batch.classes);
+      const auto position = static_cast<std::uint32_t>(label);
       HALFSTEP_SIMD
-      for (std::int64_t k = 0; k < batch.classes; ++k) {
+      for (std::int32_t k = 0; k < count; ++k) {
         const float probability = math::exp((static_cast<float>(logits[k]) - maximum) - log_sum);
-        const float weight = k == label ? hit + off : off;
+        // A mask, because a branch here keeps the loop from being vectorised.
+        const std::uint32_t is_label = mask_if_less(static_cast<std::uint32_t>(k) ^ position, 1u);
+        const float weight = off + float_of(bits_of(hit) & is_label);
         store_gradient(target, k, (probability - weight) * scale);
       }
     });
@@ -176,6 +182,9 @@ std::int64_t count_valid_labels(const Shape& logits, const Tensor<Label>& labels
   if (logits.size() == 0) {
     throw ShapeError("cross_entropy: empty batch, the logits have shape " + logits.text() +
                      "; there must be at least one row and one class");
+  }
+  if (classes > (std::numeric_limits<std::int32_t>::max)()) {
+    throw ShapeError("cross_entropy: logits of shape " + logits.text() + " have more than 2^31 - 1 classes");
   }
   if (labels.size() != rows) {
     throw ShapeError("cross_entropy: logits of shape " + logits.text() + " have " + std::to_string(rows) +

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
+
 #include <halfstep/nn/cast.hpp>
 #include <halfstep/nn/elementwise.hpp>
 #include <halfstep/nn/variable.hpp>
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/math.hpp>
 #include <halfstep/policy/operation.hpp>
@@ -36,10 +39,12 @@ struct TanhGeluFunction {
   static constexpr float slope = 0.79788456080286536f;  // sqrt(2/pi)
   static constexpr float cubic = 0.044715f;
 
-  /// Beyond 10 the tanh is 1 to the last bit, and x^3 would only overflow.
+  /// Beyond 10 the tanh is 1 to the last bit, and x^3 would only overflow. By a mask, because a branch keeps the loop
+  /// around from being vectorised; NaN counts as large here and comes back in with the factor x.
   HALFSTEP_HOST_DEVICE static float clamped(float x) {
-    const float above = x < -10.0f ? -10.0f : x;
-    return above > 10.0f ? 10.0f : above;
+    const std::uint32_t bits = bits_of(x);
+    const std::uint32_t magnitude = bits & 0x7fffffffu, limit = bits_of(10.0f);
+    return float_of(select(mask_if_less(magnitude, limit), magnitude, limit) | (bits & 0x80000000u));
   }
   HALFSTEP_HOST_DEVICE static float squashed(float x) {
     const float c = clamped(x);
