@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <halfstep/optim/schedule.hpp>
 #include <type_traits>

@@ -2,7 +2,11 @@
 
 // The bodies of Schedule.
 
+#include <cmath>
+#include <cstdint>
 #include <halfstep/optim/schedule.hpp>
+#include <string>
+#include <type_traits>
 
 namespace halfstep {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/option_fault.hpp>
 
