@@ -34,7 +34,7 @@ HALFSTEP_HOST_DEVICE constexpr std::uint32_t smaller(std::uint32_t a, std::uint3
 
 /// `value`, not to be taken apart by -ffast-math and summed in another order. For clang bits_of is enough.
 HALFSTEP_HOST_DEVICE constexpr float as_written(float value) noexcept {
-#if defined(__FAST_MATH__) && defined(__has_builtin)
+#if defined(__FAST_MATH__) && defined(__has_builtin) && !defined(__CUDACC__)
 #if __has_builtin(__builtin_assoc_barrier)
   return __builtin_assoc_barrier(value);
 #endif
