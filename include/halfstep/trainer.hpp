@@ -32,6 +32,16 @@ class StepTicket {
   StepReport report_;
 };
 
+namespace detail {
+/// Lets the floors around the trainer (state, evidence) at what it owns.
+struct TrainerAccess {
+  template <class Trainer>
+  static auto& core(const Trainer& trainer) {
+    return trainer.core();
+  }
+};
+}  // namespace detail
+
 /// Trains a model under a precision policy. A model is a struct with
 ///
 ///   template <class Visitor> void parameters(Visitor&& visit);      // names its layers
@@ -47,6 +57,9 @@ template <class Model, class Optimizer, class Policy, Device D = DefaultDevice>
 class Trainer {
   static_assert(rule::Explain<Policy>::holds);
   static_assert(PrecisionPolicy<Policy>);
+  static_assert(halfstep::Optimizer<Optimizer>,
+                "halfstep: the second argument of Trainer must be an optimizer: SGD, Adam, AdamW, or a type of yours "
+                "with the members that the concept in halfstep/optim/optimizer.hpp names");
   using Core = detail::TrainerCore<Model, Optimizer, Policy, D>;
 
  public:
@@ -64,6 +77,7 @@ class Trainer {
   /// One window of one micro-batch. Micro-batches accumulated before belong to it.
   template <class Batch>
   StepTicket step(const Batch& batch) {
+    core().require_learning_rate();
     accumulate(batch);
     return update();
   }
@@ -77,18 +91,21 @@ class Trainer {
   /// Ends the window with one update attempt. Throws ConfigurationError for an empty window, TrainingStopped where
   /// as many windows in a row were skipped as the policy allows.
   StepTicket update() {
-    core().close();
+    core().require_learning_rate();
+    core().close("update");
     core().measure();
     return StepTicket(core().finish(options_.clip_norm, options_.clip_value));
   }
 
-  /// Drops the window: its gradients are forgotten, nothing else changes, no attempt is counted.
-  void abandon() { core().clear_window(); }
+  /// Drops the window: its gradients are forgotten, nothing else changes, no attempt is counted. Throws
+  /// ConfigurationError for a window that close_window gave away: let its gradients go instead.
+  void abandon() { core().abandon(); }
 
   /// Ends the window and gives its gradients, still scaled, into the caller's hands: unscale, look, clip, apply.
   /// The clipping of the options is not done on this way. Dropping the object abandons the window.
+  /// Throws as update for an empty window.
   Gradients<Scaled> close_window() {
-    core().close();
+    core().close("close_window");
     return Gradients<Scaled>(detail::WindowHandle(core_));
   }
 
@@ -97,7 +114,8 @@ class Trainer {
     if (gradients.window() != &core()) {
       throw ConfigurationError("apply: these gradients belong to another trainer; apply them there");
     }
-    auto window = std::move(gradients).release();
+    core().require_learning_rate();
+    const auto window = std::move(gradients).release();
     constexpr float unlimited = std::numeric_limits<float>::infinity();
     return StepTicket(core().finish(unlimited, unlimited));
   }
@@ -135,8 +153,7 @@ class Trainer {
   template <class Batch>
   Evaluation evaluate(const Batch& batch) {
     Core& self = core();
-    self.tape().begin(Pass::inference);
-    const Loss loss = self.model().loss(self.tape(), batch);
+    const Loss loss = self.loss(batch, Pass::inference);
     float sum = 0;
     self.device().download(&sum, loss.sum.data(), sizeof sum);
     return {static_cast<double>(sum), loss.count};
@@ -182,6 +199,7 @@ class Trainer {
   Model& model() { return core().model(); }
 
  private:
+  friend struct detail::TrainerAccess;
   Core& core() const {
     if (core_ == nullptr) {
       throw ConfigurationError("this trainer was moved from; use the one it was moved to");

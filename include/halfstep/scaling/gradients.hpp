@@ -22,7 +22,7 @@ class ClosedWindow {
  public:
   virtual ~ClosedWindow() = default;
   virtual float loss_scale() const = 0;
-  virtual void measure() = 0;
+  virtual void measure() noexcept = 0;
   virtual double norm() const = 0;
   virtual bool is_finite() const = 0;
   virtual void clip_norm(float max_norm) = 0;
@@ -113,14 +113,16 @@ class [[nodiscard]] Gradients<Unscaled> {
   double norm() const { return window_.get().norm(); }
   bool is_finite() const { return window_.get().is_finite(); }
 
-  /// Shortens the gradients, all by one factor, to a norm of at most `max_norm`. Infinity leaves them alone.
-  /// Throws ConfigurationError for zero, negative or NaN.
+  /// Shortens the gradients, all by one factor, to a norm of at most `max_norm`. Infinity leaves them alone, and so
+  /// does a gradient that is not finite: no factor makes it so. Throws ConfigurationError for zero, negative or NaN.
   void clip_norm(float max_norm) { window_.get().clip_norm(max_norm); }
   /// Limits each gradient to [-max_value, max_value], after any clip_norm. Throws as clip_norm.
   void clip_value(float max_value) { window_.get().clip_value(max_value); }
 
   /// Calls `function(name, gradient)` for each parameter that has a gradient, in parameter order. The tensor is in
-  /// the device's memory and may be changed; norm and finiteness are measured again afterwards.
+  /// the device's memory and may be changed; norm and finiteness are measured again afterwards, also where the
+  /// function throws. It sees what clip_norm and clip_value have left, or, where a gradient is not finite, the
+  /// gradients as they are: limits then come after it.
   void for_each(const std::function<void(std::string_view, Tensor<float>)>& function) {
     window_.get().for_each(function);
   }

@@ -39,7 +39,7 @@ class TrainerCore final : public ClosedWindow {
         optimizer_(optimizer),
         store_(device_, model_, options_.seed),
         tape_(device_, store_),
-        scratch_(device_),
+        partials_(device_, static_cast<std::int64_t>(store_.chunks().size())),
         record_(device_, 1) {
     Record first{};
     first.state = initial_step_state(Policy::scaler);
@@ -54,7 +54,18 @@ class TrainerCore final : public ClosedWindow {
   Store& store() { return store_; }
   const Store& store() const { return store_; }
   D& device() { return device_; }
-  bool window_is_closed() const { return closed_; }
+  Buffer<float, D>& moment(std::size_t position) { return moments_[position]; }
+
+  /// What a checkpoint holds besides masters and moments, and takes over again.
+  bool window_in_hand() const { return closed_; }
+  std::uint64_t seed() const { return options_.seed; }
+  std::uint64_t random_passes() const { return random_passes_; }
+  void resume(const Record& record, std::uint64_t seed, std::uint64_t random_passes) noexcept {
+    device_.upload(record_.data(), &record, sizeof record);
+    micro_batches_ = record.window.micro_batches;
+    options_.seed = seed;
+    random_passes_ = random_passes;
+  }
 
   Record record() const {
     Record copy;
@@ -67,7 +78,7 @@ class TrainerCore final : public ClosedWindow {
   template <class Batch>
   Loss forward(const Batch& batch) {
     require_open("accumulate");
-    tape_.begin(Pass::training);
+    tape_.begin(Pass::training, {options_.seed, random_passes_});
     return model_.loss(tape_, batch);
   }
 
@@ -76,6 +87,7 @@ class TrainerCore final : public ClosedWindow {
   void backward(const Loss& loss) {
     run(AddMicroBatch<Record>{record_.data(), loss.sum.data(), loss.count});
     ++micro_batches_;
+    ++random_passes_;
     if (loss.count == 0) return;
     try {
       tape_.backward(loss.sum, &record_.data()->window.seed);
@@ -85,29 +97,40 @@ class TrainerCore final : public ClosedWindow {
     }
   }
 
-  void close() {
-    require_open("update");
+  void close(const char* call) {
+    require_open(call);
     if (micro_batches_ == 0) {
       throw ConfigurationError(
-          "update of an empty window: no micro-batch was accumulated since the last update; call accumulate(batch) "
-          "first, or step(batch) for both");
+          std::string(call) +
+          " of an empty window: no micro-batch was accumulated since the last update; call accumulate(batch) first, or "
+          "step(batch) for both");
     }
     run(CloseWindow<Record>{record_.data()});
     closed_ = true;
   }
 
-  void measure() override {
-    scratch_.reset();
+  void measure() noexcept override {
     const auto chunks = store_.chunks();
     const auto count = static_cast<std::int64_t>(chunks.size());
-    auto* partials = scratch_.template allocate<MeasurePartial>(count);
-    compute::for_each_chunk(device_, count,
-                           MeasureChunk{chunks.data(), store_.segments().data(), store_.has_gradient().data(),
-                                        store_.gradients(), &record_.data()->window.inverse_scale, partials});
-    run(JoinMeasurements<Record>{record_.data(), partials, chunks.data(), count, any_gradient()});
+    compute::for_each_chunk(
+        device_, count,
+        MeasureChunk{chunks.data(), store_.segments().data(), store_.has_gradient().data(), store_.gradients(),
+                     &record_.data()->window.inverse_scale, partials_.data()});
+    run(JoinMeasurements<Record>{record_.data(), partials_.data(), chunks.data(), count, any_gradient()});
   }
 
-  /// Decides and carries out the step on the measured window, clears the window, and reports.
+  /// Throws ConfigurationError where the schedule has no rate for the next update. A Schedule was checked as a whole
+  /// when the trainer was built; a callable of the user's is known only as far as it was called.
+  void require_learning_rate() const {
+    const std::int64_t position = record().state.schedule_position;
+    const float rate = static_cast<float>(optimizer_.learning_rate(position));
+    if (is_rate(static_cast<double>(rate))) return;
+    throw_if_fault(Optimizer::name, {("learning_rate(" + std::to_string(position) + ")").c_str(),
+                                     static_cast<double>(rate), "a learning rate must be finite and not negative"});
+  }
+
+  /// Decides and carries out the step on the measured window, clears the window, and reports. Requires that
+  /// require_learning_rate has just passed.
   StepReport finish(float max_norm, float max_value) {
     run(DecideStep<Record, Policy, Optimizer>{record_.data(), optimizer_, max_norm, max_value});
     update();
@@ -120,6 +143,10 @@ class TrainerCore final : public ClosedWindow {
     return report;
   }
 
+  void abandon() {
+    require_open("abandon");
+    clear_window();
+  }
   void clear_window() noexcept {
     store_.clear_gradients();
     run(ClearWindow<Record>{record_.data()});
@@ -134,6 +161,7 @@ class TrainerCore final : public ClosedWindow {
   bool is_finite() const override { return record().facts.gradients_finite; }
   void clip_norm(float max_norm) override {
     validate_clip(max_norm, std::numeric_limits<float>::infinity());
+    if (!is_finite()) return;
     WindowTotals& window = record_.data()->window;
     window.clip_coefficient *= clip_coefficient(norm() * static_cast<double>(window.clip_coefficient), max_norm);
   }
@@ -144,8 +172,13 @@ class TrainerCore final : public ClosedWindow {
   }
   void for_each(const std::function<void(std::string_view, Tensor<float>)>& function) override {
     unscale_in_place();
-    for (std::size_t i = 0; i < store_.infos().size(); ++i) {
-      if (store_.has_gradient()[i] != 0) function(store_.infos()[i].name, store_.gradient(static_cast<int>(i)));
+    try {
+      for (std::size_t i = 0; i < store_.infos().size(); ++i) {
+        if (store_.has_gradient()[i] != 0) function(store_.infos()[i].name, store_.gradient(static_cast<int>(i)));
+      }
+    } catch (...) {
+      measure();
+      throw;
     }
     measure();
   }
@@ -185,9 +218,8 @@ class TrainerCore final : public ClosedWindow {
         options.learning_rate_factor = rule.learning_rate_factor().value_or(options.learning_rate_factor);
         if (rule.freezes()) store_.freeze(static_cast<int>(i));
       }
-      if (!matched && !rule.pattern().empty()) {
-        throw ConfigurationError("a rule for parameters named \"" + rule.pattern() +
-                                 "\" matches none; the model has" + store_.names());
+      if (!matched) {
+        throw ConfigurationError("a rule for " + rule.description() + " matches none; the model has" + store_.names());
       }
     }
     for (std::size_t i = 0; i < parameter_options_.size(); ++i) {
@@ -215,21 +247,27 @@ class TrainerCore final : public ClosedWindow {
     compute::for_each_chunk(device_, static_cast<std::int64_t>(store_.chunks().size()), pass);
   }
 
-  /// Writes what the update would use over the scaled gradients; from here on the window's scale is one.
+  /// Writes what the update would use over the scaled gradients; from here on the window's scale is one. Limits wait
+  /// while a gradient is not finite: they would make an ordinary number of an infinite one.
   void unscale_in_place() {
     WindowTotals& window = record_.data()->window;
+    const WindowTotals none;
+    const bool clips = is_finite();
+    const float inverse = window.inverse_scale;
+    const float coefficient = clips ? window.clip_coefficient : none.clip_coefficient;
+    const float limit = clips ? window.clip_value : none.clip_value;
     for (std::size_t i = 0; i < store_.infos().size(); ++i) {
       if (store_.has_gradient()[i] == 0) continue;
       const Tensor<float> gradient = store_.gradient(static_cast<int>(i));
       float* values = gradient.data();
-      const float inverse = window.inverse_scale, coefficient = window.clip_coefficient, limit = window.clip_value;
       compute::for_each(device_, gradient.size(), [=](std::int64_t k) {
         values[k] = halfstep::clip_value(values[k] * inverse * coefficient, limit);
       });
     }
     window.inverse_scale = 1;
-    window.clip_coefficient = 1;
-    window.clip_value = std::numeric_limits<float>::infinity();
+    if (!clips) return;
+    window.clip_coefficient = none.clip_coefficient;
+    window.clip_value = none.clip_value;
   }
 
   StepReport describe(const Record& record) const {
@@ -282,11 +320,13 @@ class TrainerCore final : public ClosedWindow {
   Optimizer optimizer_;
   Store store_;
   TapeType tape_;
-  Arena<D> scratch_;
+  Buffer<MeasurePartial, D> partials_;
   Buffer<Record, D> record_;
   std::array<Buffer<float, D>, moment_count> moments_;
   std::vector<ParameterOptions> parameter_options_;
   std::int64_t micro_batches_ = 0;
+  /// Training passes so far: with the seed, all that random operations depend on.
+  std::uint64_t random_passes_ = 0;
   bool closed_ = false;
 };
 

@@ -14,8 +14,9 @@ namespace halfstep {
 /// `parameters_where`, and read as a sentence: parameters_named("*.bias").no_decay().
 class ParameterRule {
  public:
-  ParameterRule(std::string pattern, std::function<bool(const ParameterInfo&)> matches)
-      : pattern_(std::move(pattern)), matches_(std::move(matches)) {}
+  /// `description` says in messages which parameters are meant.
+  ParameterRule(std::string description, std::function<bool(const ParameterInfo&)> matches)
+      : description_(std::move(description)), matches_(std::move(matches)) {}
 
   /// Their weight decay times this; 0 is no decay.
   ParameterRule weight_decay_factor(float factor) && {
@@ -35,14 +36,13 @@ class ParameterRule {
   }
 
   bool matches(const ParameterInfo& parameter) const { return matches_(parameter); }
-  /// The name pattern, or empty for a rule by predicate.
-  const std::string& pattern() const { return pattern_; }
+  const std::string& description() const { return description_; }
   const std::optional<float>& weight_decay_factor() const { return weight_decay_factor_; }
   const std::optional<float>& learning_rate_factor() const { return learning_rate_factor_; }
   bool freezes() const { return freeze_; }
 
  private:
-  std::string pattern_;
+  std::string description_;
   std::function<bool(const ParameterInfo&)> matches_;
   std::optional<float> weight_decay_factor_;
   std::optional<float> learning_rate_factor_;
@@ -75,17 +75,18 @@ constexpr bool matches_pattern(std::string_view pattern, std::string_view name) 
 }  // namespace detail
 
 /// A rule for the parameters whose name matches: "*.bias", "blocks.?.weight", "head.weight". A trainer refuses a
-/// pattern that matches none.
+/// rule that matches none.
 inline ParameterRule parameters_named(std::string pattern) {
   auto matches = [pattern](const ParameterInfo& parameter) {
     return detail::matches_pattern(pattern, parameter.name);
   };
-  return ParameterRule(std::move(pattern), std::move(matches));
+  return ParameterRule("parameters named \"" + pattern + "\"", std::move(matches));
 }
 
 /// A rule for the parameters that a predicate accepts, such as those with one extent: biases and norms.
 inline ParameterRule parameters_where(std::function<bool(const ParameterInfo&)> predicate) {
-  return ParameterRule("", std::move(predicate));
+  if (predicate == nullptr) throw ConfigurationError("parameters_where: the predicate is empty; give it a function");
+  return ParameterRule("parameters that a predicate accepts", std::move(predicate));
 }
 
 }  // namespace halfstep

@@ -24,6 +24,14 @@ struct WindowTotals {
   float clip_value = std::numeric_limits<float>::infinity();
 };
 
+/// The last window that was skipped for a gradient that is not finite: which attempt, where, at which scale.
+struct LastOverflow {
+  std::int64_t attempt = 0;  ///< 0 where there was none
+  std::int64_t parameter = -1;
+  std::int64_t index = -1;
+  float scale = 0;
+};
+
 /// All that a step decides and remembers, in device memory: the passes read it there, the host when it asks.
 template <class Coefficients>
 struct StepRecord {
@@ -31,12 +39,14 @@ struct StepRecord {
   WindowTotals window;
   GradientFacts facts;
   StepDecision decision;
+  LastOverflow last_overflow;
   UpdateFacts<Coefficients> update;
 };
 
 namespace detail {
 
-/// Takes a micro-batch's loss into the window and fixes what its backward pass starts from.
+/// Takes a micro-batch's loss into the window and fixes what its backward pass starts from. One without a valid
+/// sample counts nothing, whatever its loss says.
 template <class Record>
 struct AddMicroBatch {
   Record* record;
@@ -44,10 +54,11 @@ struct AddMicroBatch {
   std::int64_t valid_count;
   void operator()(std::int64_t) const {
     WindowTotals& window = record->window;
+    window.micro_batches += 1;
+    if (valid_count == 0) return;
     window.loss_sum += static_cast<double>(*loss_sum);
     window.valid_count += valid_count;
-    window.micro_batches += 1;
-    if (window.normalizer == 0 && valid_count > 0) {
+    if (window.normalizer == 0) {
       window.normalizer = window_normalizer(valid_count);
       window.seed = loss_seed(record->state.scaler.scale, window.normalizer);
     }
@@ -93,15 +104,19 @@ struct DecideStep {
   void operator()(std::int64_t) const {
     const StepState before = record->state;
     StepDecision decision = decide<typename Policy::on_skip>(Policy::scaler, before, record->facts, max_norm);
-    decision.clip_coefficient *= record->window.clip_coefficient;
     decision.learning_rate = static_cast<float>(optimizer.learning_rate(before.schedule_position));
     auto& update = record->update;
     update.apply = decision.outcome == Outcome::applied;
+    if (update.apply) decision.clip_coefficient *= record->window.clip_coefficient;
     update.inverse_scale = record->window.inverse_scale;
     update.clip_coefficient = decision.clip_coefficient;
     update.clip_value = record->window.clip_value < max_value ? record->window.clip_value : max_value;
     if (update.apply) {
       update.coefficients = optimizer.coefficients(decision.learning_rate, decision.next.update_number);
+    }
+    if (decision.skip_cause == SkipCause::gradient) {
+      record->last_overflow = {decision.next.attempts, record->facts.first_bad_parameter,
+                               record->facts.first_bad_index, decision.scale_used};
     }
     record->decision = decision;
     record->state = decision.next;

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <halfstep/nn/store_gradient.hpp>
+#include <halfstep/nn/tape.hpp>
+#include <halfstep/policy.hpp>
+#include <vector>
+
+namespace halfstep::test {
+
+/// What a micro-batch does to the weights, dictated: for each of them the derivative of the loss sum by each of its
+/// elements. An empty list: no gradient reaches that weight.
+struct GivenBatch {
+  std::vector<std::vector<float>> gradients;
+  std::int64_t count = 1;
+  float loss_sum = 0.0f;
+};
+
+/// A model whose gradients are dictated by the batch: weights w.0, w.1, ... of these sizes, zero at first. The gradient
+/// is what the backward pass of a real model computes: the product with the scaled seed, in float, or rounded to the
+/// compute type as gradients inside a model are.
+struct GivenGradients {
+  explicit GivenGradients(const std::vector<std::int64_t>& sizes, bool in_compute_type = false)
+      : rounds(in_compute_type) {
+    for (const std::int64_t size : sizes) weights.emplace_back(Shape{size}, Initializer::zeros());
+  }
+
+  template <class Visitor>
+  void parameters(Visitor&& visit) {
+    visit("w", weights);
+  }
+
+  struct Backward {
+    const GivenGradients* model;
+    const GivenBatch* batch;
+    template <class Tape>
+    void operator()(Tape& tape, Tensor<const float> seed) const {
+      for (std::size_t p = 0; p < batch->gradients.size(); ++p) {
+        const auto& gradient = batch->gradients[p];
+        if (gradient.empty()) continue;
+        if (const auto target = tape.gradient_target(model->weights[p])) {
+          for (std::size_t i = 0; i < gradient.size(); ++i) {
+            const float scaled = seed[0] * gradient[i];
+            const float stored = model->rounds ? static_cast<float>(typename Tape::Compute(scaled)) : scaled;
+            store_gradient(target, static_cast<std::int64_t>(i), stored);
+          }
+        }
+      }
+    }
+  };
+
+  template <class Tape>
+  Loss loss(Tape& tape, const GivenBatch& batch) const {
+    const Tensor<float> sum = tape.template allocate<float>(Shape());
+    sum[0] = batch.loss_sum;
+    bool wanted = false;
+    for (std::size_t p = 0; p < batch.gradients.size(); ++p) {
+      wanted = wanted || (!batch.gradients[p].empty() && tape.trains(weights[p]));
+    }
+    return {tape.record(operation::Loss{}, sum, wanted, Backward{this, &batch}), batch.count};
+  }
+
+  std::vector<Parameter> weights;
+  bool rounds;
+};
+
+/// A scaler whose options are set when the test runs, so that one trainer type serves all of them.
+struct ChosenScaler {
+  static constexpr const char* name = "ChosenScaler";
+  static constexpr bool scales = true;
+  static inline thread_local DynamicScaler options{};
+
+  ScalerState first_state() const { return options.first_state(); }
+  ScalerStep after(const ScalerState& state, Outcome outcome, SkipCause cause) const {
+    return options.after(state, outcome, cause);
+  }
+  constexpr detail::OptionFault fault() const { return {}; }
+};
+
+struct ChosenScalerPolicy : Float16ScaledPolicy {
+  static constexpr std::string_view name = "float16, chosen scaler";
+  static constexpr ChosenScaler scaler{};
+};
+
+}  // namespace halfstep::test
