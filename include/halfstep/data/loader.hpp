@@ -55,6 +55,8 @@ class Loader {
                                " samples in batches of " + std::to_string(options.batch_size));
     }
   }
+  /// A dataset that dies with this call would be read afterwards.
+  explicit Loader(const Data&& data, LoaderOptions options = {}, Order order = Order{}) = delete;
 
   std::int64_t batches_per_epoch() const {
     const auto size = static_cast<std::int64_t>(data_->size());
@@ -62,7 +64,8 @@ class Loader {
                               : (size + options_.batch_size - 1) / options_.batch_size;
   }
 
-  /// The next batch of this epoch, or null at its end; then the next call begins the next epoch.
+  /// The next batch of this epoch, or null at its end; then the next call begins the next epoch. Throws
+  /// ConfigurationError for an order that names a sample outside the dataset.
   Batch* next() {
     const auto size = static_cast<std::int64_t>(data_->size());
     const std::int64_t left = size - offset_;
@@ -74,7 +77,13 @@ class Loader {
     const auto order = order_.in_epoch(epoch_, size);
     indices_.resize(static_cast<std::size_t>((std::min)(left, options_.batch_size)));
     for (std::size_t i = 0; i < indices_.size(); ++i) {
-      indices_[i] = order[offset_ + static_cast<std::int64_t>(i)];
+      const std::int64_t position = offset_ + static_cast<std::int64_t>(i);
+      indices_[i] = order[position];
+      if (indices_[i] < 0 || indices_[i] >= size) {
+        throw ConfigurationError("loader: the order of epoch " + std::to_string(epoch_) + " has sample " +
+                                 std::to_string(indices_[i]) + " at position " + std::to_string(position) +
+                                 ", outside a dataset of " + std::to_string(size) + " samples");
+      }
     }
     data_->load(indices_, batch_);
     offset_ += static_cast<std::int64_t>(indices_.size());
