@@ -33,7 +33,7 @@ fault "A CUDA header where nobody has asked for CUDA (guard it by __CUDACC__):" 
 # A header includes only floors below its own, or its own floor.
 floor_of() {
   case $1 in
-    halfstep/error.hpp | halfstep/numeric/*) echo 1 ;;
+    halfstep/error.hpp | halfstep/version.hpp | halfstep/numeric/*) echo 1 ;;
     halfstep/device/*) echo 2 ;;
     halfstep/compute/*) echo 3 ;;
     halfstep/tensor/*) echo 4 ;;
