@@ -1,0 +1,207 @@
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <halfstep/state/generations.hpp>
+
+namespace halfstep {
+namespace detail {
+
+inline constexpr std::string_view generation_prefix = "generation-";
+inline constexpr std::string_view generation_suffix = ".safetensors";
+inline constexpr std::size_t generation_digits = 12;
+
+/// The number in a file's name; none for the name of anything else.
+inline std::optional<std::int64_t> generation_number(std::string_view name) {
+  if (!name.starts_with(generation_prefix) || !name.ends_with(generation_suffix)) return std::nullopt;
+  name.remove_prefix(generation_prefix.size());
+  if (name.size() < generation_digits + generation_suffix.size()) return std::nullopt;
+  name.remove_suffix(generation_suffix.size());
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc{} || end != name.data() + name.size() || name.front() == '-') return std::nullopt;
+  // 12 digits, or more without a leading zero: one name for each number.
+  if (name.size() > generation_digits && name.front() == '0') return std::nullopt;
+  return number;
+}
+
+/// The number in a text; none where there is none, and for NaN.
+inline std::optional<double> parse_metric(std::string_view text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  const auto magnitude = __builtin_bit_cast(std::uint64_t, value) & 0x7fff'ffff'ffff'ffffu;
+  return magnitude > 0x7ff0'0000'0000'0000u ? std::nullopt : std::optional(value);
+}
+
+inline bool is_there(FileSystem& files, const std::filesystem::path& path) {
+  try {
+    OpenFile file(files, files.open(path));
+    return true;
+  } catch (const std::system_error& error) {
+    return error.code().value() != ENOENT;
+  }
+}
+
+}  // namespace detail
+
+inline Generations::Generations(std::filesystem::path folder, GenerationsOptions options, FileSystem& files)
+    : folder_(std::move(folder)), options_(std::move(options)), files_(&files) {
+  if (options_.keep_last < 1) {
+    throw ConfigurationError("generations: keep_last is " + std::to_string(options_.keep_last) +
+                             "; it must be at least 1, or every save would remove itself");
+  }
+  if (options_.keep_best && options_.keep_best->metric.empty()) {
+    throw ConfigurationError("generations: keep_best needs the name of a metric");
+  }
+}
+
+inline std::filesystem::path Generations::path_of(std::int64_t number) const {
+  const std::string digits = std::to_string(number);
+  const std::size_t zeros = detail::generation_digits - (std::min)(digits.size(), detail::generation_digits);
+  return folder_ / (std::string(detail::generation_prefix) + std::string(zeros, '0') + digits +
+                    std::string(detail::generation_suffix));
+}
+
+inline std::filesystem::path Generations::save(std::int64_t number, const std::function<void(const ByteSink&)>& writer) {
+  if (number < 0) throw CheckpointError("generations: the number of a generation is " + std::to_string(number));
+  const std::filesystem::path path = path_of(number);
+  make_folder(*files_, folder_);
+  publish(*files_, path, writer);
+  prune(number);
+  return path;
+}
+
+inline std::filesystem::path Generations::save(std::int64_t number, std::span<const TensorView> tensors,
+                                               const Metadata& metadata, std::optional<double> metric) {
+  const Metadata complete = metric ? with_metric(metadata, *metric) : metadata;
+  return save(number, [&](const ByteSink& sink) { safetensors::write(sink, tensors, complete); });
+}
+
+inline std::filesystem::path Generations::save(std::int64_t number, const StateFile& file,
+                                               std::optional<double> metric) {
+  return save(number, std::vector<TensorView>(file.tensors.begin(), file.tensors.end()), file.metadata, metric);
+}
+
+inline Metadata Generations::with_metric(Metadata metadata, double metric) const {
+  if (!options_.keep_best) {
+    throw ConfigurationError("generations: a metric is given, but keep_best does not say which one it is");
+  }
+  char digits[64];
+  const auto end = std::to_chars(digits, digits + sizeof digits, metric).ptr;
+  metadata["halfstep.metric." + options_.keep_best->metric] = std::string(digits, end);
+  return metadata;
+}
+
+inline std::vector<Generation> Generations::list() const {
+  std::vector<Generation> generations;
+  try {
+    for (const std::string& name : files_->list(folder_)) {
+      if (const auto number = detail::generation_number(name)) generations.push_back({*number, folder_ / name});
+    }
+  } catch (const std::system_error& error) {
+    if (error.code().value() == ENOENT) return {};
+    throw CheckpointError("cannot list the generations in " + folder_.string() + ": " + error.what() +
+                          "; see that it is a folder and that this process may read it");
+  }
+  std::sort(generations.begin(), generations.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  return generations;
+}
+
+inline std::optional<Generation> Generations::best() const {
+  if (!options_.keep_best) return std::nullopt;
+  const std::string key = "halfstep.metric." + options_.keep_best->metric;
+  const bool smallest = options_.keep_best->direction == KeepBest::Direction::smallest;
+  std::optional<Generation> best;
+  double best_value = 0.0;
+  for (Generation& generation : list()) {
+    try {
+      const safetensors::Header header = safetensors::read_header(generation.path, {}, *files_);
+      const auto text = header.metadata.find(key);
+      const auto value = text == header.metadata.end() ? std::nullopt : detail::parse_metric(text->second);
+      // Of equals the oldest stays.
+      if (!value || (best && (smallest ? *value >= best_value : *value <= best_value))) continue;
+      best = std::move(generation);
+      best_value = *value;
+    } catch (const CheckpointError&) {
+    }
+  }
+  return best;
+}
+
+inline void Generations::prune(std::int64_t just_saved) const {
+  try {
+    std::vector<Generation> generations = list();
+    if (static_cast<std::int64_t>(generations.size()) <= options_.keep_last) return;
+    generations.resize(generations.size() - static_cast<std::size_t>(options_.keep_last));
+    const std::optional<Generation> kept = best();
+    for (const Generation& generation : generations) {
+      if (generation.number == just_saved || (kept && generation.number == kept->number)) continue;
+      files_->unlink(generation.path);
+    }
+  } catch (const std::system_error&) {
+  } catch (const CheckpointError&) {
+  }
+}
+
+namespace detail {
+
+/// Tries `load` on one generation after the other, the newest first, until one does not throw CheckpointError.
+template <class Result, class Load>
+std::optional<Result> newest_sound(const Generations& generations, FileSystem& files, const Load& load) {
+  // One that another process has replaced by newer ones is not damaged: look again.
+  constexpr int attempts = 100;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    const std::vector<Generation> there = generations.list();
+    Result result;
+    bool vanished = false;
+    for (auto generation = there.rbegin(); generation != there.rend(); ++generation) {
+      try {
+        result.number = generation->number;
+        result.path = generation->path;
+        load(result);
+        return result;
+      } catch (const CheckpointError& error) {
+        vanished = vanished || !is_there(files, generation->path);
+        result.skipped.push_back({generation->path, error.what()});
+      }
+    }
+    if (there.empty()) return std::nullopt;
+    if (!vanished) {
+      std::string message = "no generation in " + generations.folder().string() + " can be loaded:";
+      for (const DamagedGeneration& damaged : result.skipped) message += "\n  " + damaged.why;
+      throw CheckpointError(message);
+    }
+  }
+  throw CheckpointError("the generations in " + generations.folder().string() +
+                        " are removed faster than they can be read");
+}
+
+}  // namespace detail
+
+inline std::optional<LatestGeneration> Generations::latest() const {
+  return detail::newest_sound<LatestGeneration>(*this, *files_, [&](LatestGeneration& generation) {
+    safetensors::Reader(generation.path, {}, *files_).verify();
+  });
+}
+
+inline std::optional<LoadedGeneration> Generations::load_latest() const {
+  return detail::newest_sound<LoadedGeneration>(*this, *files_, [&](LoadedGeneration& generation) {
+    generation.file = safetensors::read(generation.path, {}, *files_);
+  });
+}
+
+}  // namespace halfstep

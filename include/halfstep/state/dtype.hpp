@@ -1,0 +1,3 @@
+#pragma once
+
+#include <halfstep/tensor/dtype.hpp>
