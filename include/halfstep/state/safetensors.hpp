@@ -9,12 +9,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <halfstep/error.hpp>
-#include <halfstep/state/dtype.hpp>
 #include <halfstep/state/file_system.hpp>
 #include <halfstep/state/publish.hpp>
+#include <halfstep/tensor/dtype.hpp>
 
 namespace halfstep {
 
