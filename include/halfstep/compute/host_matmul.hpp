@@ -10,7 +10,8 @@
 namespace halfstep::compute {
 
 /// Products of fewer multiply-adds than this are computed by the portable loop even where oneDNN is there:
-/// oneDNN would divide them among threads in ways that change their bits.
+/// nearly all of their shapes would change their bits with the number of threads, and speed matters least
+/// here.
 inline constexpr std::int64_t portable_limit = std::int64_t{1} << 22;
 
 /// See matmul.hpp.

@@ -18,6 +18,9 @@
 /// A result without elements: nothing happens. An inner dimension of 0: the sum is zero. Throws ShapeError,
 /// with sizes, types and strides, for views that do not fit together; nothing has been written then.
 ///
-/// The bits of a result depend on its inputs, the shapes and the CPU or GPU, not on the number of threads.
+/// The same inputs give the same bits, call after call. On the host they are also the same for every number
+/// of threads where the portable loop computes: for products of fewer than `portable_limit` multiply-adds,
+/// without oneDNN, and always if HostOptions::deterministic asks for it. oneDNN divides some shapes by the
+/// number of threads, mostly small results with a long inner dimension, as gradients of weights are.
 
 #include <halfstep/compute/host_matmul.hpp>

@@ -1,5 +1,7 @@
 #pragma once
 
+#if HALFSTEP_WITH_ONEDNN
+
 /// Products by oneDNN, versions 2 and 3. Included only where HALFSTEP_WITH_ONEDNN says that it is there.
 
 #include <algorithm>
@@ -130,3 +132,5 @@ void onednn_matmul(Host& host, std::int64_t count, const MatrixBatch<const In>& 
 }
 
 }  // namespace halfstep::compute::detail
+
+#endif

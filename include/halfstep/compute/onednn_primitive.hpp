@@ -1,5 +1,7 @@
 #pragma once
 
+#if HALFSTEP_WITH_ONEDNN
+
 #include <array>
 #include <cstdint>
 #include <halfstep/compute/matmul_options.hpp>
@@ -166,3 +168,5 @@ class OnednnCache {
 };
 
 }  // namespace halfstep::compute::detail
+
+#endif
