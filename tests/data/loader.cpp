@@ -59,6 +59,16 @@ std::vector<Numbers> rest_of_epoch(TheLoader& loader) {
 
 using Batches = std::vector<Numbers>;
 
+struct Place {
+  std::int64_t epoch, offset;
+  bool operator==(const Place&) const = default;
+};
+
+template <class TheLoader>
+Place place(const TheLoader& loader) {
+  return {loader.position().epoch, loader.position().offset};
+}
+
 static_assert(Dataset<Count>);
 static_assert(!Dataset<Numbers>);
 static_assert(SampleOrder<ByThrees>);
@@ -75,7 +85,7 @@ BOOST_AUTO_TEST_CASE(an_epoch_is_every_sample_once_the_last_batch_short) {
   BOOST_TEST(loader.batches_per_epoch() == 3);
   for (int epoch = 0; epoch < 3; ++epoch) {
     BOOST_TEST((rest_of_epoch(loader) == Batches{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}}));
-    BOOST_TEST((loader.position() == LoaderPosition{epoch + 1, 0, 0}));
+    BOOST_TEST((place(loader) == Place{epoch + 1, 0}));
   }
 }
 
@@ -105,7 +115,8 @@ BOOST_AUTO_TEST_CASE(shuffled_epochs_differ_and_are_those_of_the_seed) {
   BOOST_TEST(rest_of_epoch(again)[0] == first);
   BOOST_TEST(rest_of_epoch(again)[0] == second);
   BOOST_TEST(rest_of_epoch(other)[0] != first);
-  for (std::int64_t i = 0; i < 10; ++i) BOOST_TEST(first[static_cast<std::size_t>(i)] == Permutation(10, 5, 0)[i]);
+  for (std::int64_t i = 0; i < 10; ++i)
+    BOOST_TEST(first[static_cast<std::size_t>(i)] == Permutation(10, 5, 0)[i]);
 }
 
 BOOST_AUTO_TEST_CASE(a_loop_that_was_left_goes_on_where_it_stood) {
@@ -115,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_loop_that_was_left_goes_on_where_it_stood) {
     BOOST_TEST((batch == Numbers{0, 1, 2, 3}));
     break;
   }
-  BOOST_TEST((loader.position() == LoaderPosition{0, 4, 0}));
+  BOOST_TEST((place(loader) == Place{0, 4}));
   BOOST_TEST((rest_of_epoch(loader) == Batches{{4, 5, 6, 7}, {8, 9}}));
 }
 
@@ -125,8 +136,8 @@ BOOST_AUTO_TEST_CASE(a_position_in_a_later_epoch_goes_on_in_that_epochs_order) {
   rest_of_epoch(loader);
   BOOST_TEST((*loader.next() == Numbers{1, 4}));
   BOOST_TEST((*loader.next() == Numbers{7, 0}));
+  BOOST_TEST((place(loader) == Place{1, 4}));
   const LoaderPosition saved = loader.position();
-  BOOST_TEST((saved == LoaderPosition{1, 4, 0}));
 
   Loader resumed(data, {.batch_size = 2}, ByThrees{});
   resumed.seek(saved);
@@ -158,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_batch_that_cannot_be_loaded_can_be_asked_for_again) {
   loader.next();
   data.fails = true;
   BOOST_CHECK_THROW(loader.next(), Error);
-  BOOST_TEST((loader.position() == LoaderPosition{0, 4, 0}));
+  BOOST_TEST((place(loader) == Place{0, 4}));
   data.fails = false;
   BOOST_TEST((*loader.next() == Numbers{4, 5, 6, 7}));
 }
@@ -197,7 +208,8 @@ BOOST_AUTO_TEST_CASE(positions_of_another_order_or_outside_are_refused_and_chang
   const std::string seed = refusal<ConfigurationError>([&] { loader.seek({0, 4, 6}); });
   BOOST_TEST(holds(seed, "shuffle seed 6"), seed);
   BOOST_TEST(holds(seed, "shuffles by 5"), seed);
-  for (const LoaderPosition& position : {LoaderPosition{-1, 0, 5}, LoaderPosition{0, -1, 5}, LoaderPosition{0, 11, 5}}) {
+  for (const LoaderPosition& position :
+       {LoaderPosition{-1, 0, 5}, LoaderPosition{0, -1, 5}, LoaderPosition{0, 11, 5}}) {
     const std::string message = refusal<ConfigurationError>([&] { loader.seek(position); });
     BOOST_TEST(holds(message, "epoch " + std::to_string(position.epoch)), message);
     BOOST_TEST(holds(message, "offset " + std::to_string(position.offset)), message);
@@ -212,5 +224,5 @@ BOOST_AUTO_TEST_CASE(an_order_that_names_a_sample_outside_the_data_is_refused_an
   loader.next();
   const std::string message = refusal<ConfigurationError>([&] { loader.next(); });
   BOOST_TEST(holds(message, "sample 10 at position 3"), message);
-  BOOST_TEST((loader.position() == LoaderPosition{0, 3, 0}));
+  BOOST_TEST((place(loader) == Place{0, 3}));
 }
