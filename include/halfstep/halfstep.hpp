@@ -9,6 +9,7 @@
 #include <halfstep/error.hpp>
 #include <halfstep/nn/compute_in.hpp>
 #include <halfstep/nn/cross_entropy.hpp>
+#include <halfstep/nn/dropout.hpp>
 #include <halfstep/nn/gelu.hpp>
 #include <halfstep/nn/linear.hpp>
 #include <halfstep/nn/mean_squared_error.hpp>

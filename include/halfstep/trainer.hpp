@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -197,6 +198,14 @@ class Trainer {
   }
 
   Model& model() { return core().model(); }
+
+  /// Writes a checkpoint into a folder, and goes on from the newest one there: see state/checkpoints.hpp, which a
+  /// program that calls these includes.
+  template <class... Options>
+  void save(const std::filesystem::path& folder, const Options&... options) const {
+    save_checkpoint(*this, folder, options...);
+  }
+  auto load(const std::filesystem::path& folder) { return load_checkpoint(*this, folder); }
 
  private:
   friend struct detail::TrainerAccess;

@@ -15,6 +15,18 @@ namespace halfstep {
 /// What a pass over the model is for. Only `training` records a backward pass and lets dropout drop.
 enum class Pass { training, inference };
 
+/// What random operations of a pass depend on: the run's seed, and how many training passes came before.
+struct RandomPass {
+  std::uint64_t seed = 0;
+  std::uint64_t number = 0;
+};
+
+/// The random numbers of one operation in one pass; see numeric/philox.hpp.
+struct RandomStream {
+  std::uint64_t seed = 0;
+  std::uint64_t stream = 0;
+};
+
 /// Records what a model computes, so that gradients can be computed backwards (reverse-mode differentiation). A
 /// model gets the tape in `forward` and `loss` and hands it to the operations; an operation allocates its result
 /// here and records how gradients flow back through it. All memory comes from two arenas and is taken back at once
@@ -31,11 +43,13 @@ class Tape {
       : device_(&device), parameters_(&parameters), values_(device), nodes_(node_memory_) {}
 
   /// Forgets everything recorded and computed, and starts a pass.
-  void begin(Pass pass) {
+  void begin(Pass pass, RandomPass random = {}) {
     values_.reset();
     nodes_.reset();
     last_ = nullptr;
     pass_ = pass;
+    random_ = random;
+    random_operations_ = 0;
   }
 
   D& device() { return *device_; }
@@ -43,6 +57,13 @@ class Tape {
   Arena<D>& arena() { return values_; }
   Pass pass() const { return pass_; }
   bool recording() const { return pass_ == Pass::training; }
+
+  /// Random numbers that no other operation of any pass gets: the same when the same pass is computed again.
+  RandomStream next_random_stream() {
+    constexpr std::uint64_t apart_from_first_values = 0x68616c6673746570U;
+    constexpr std::uint64_t most_operations = std::uint64_t{1} << 20;
+    return {random_.seed ^ apart_from_first_values, random_.number * most_operations + random_operations_++};
+  }
 
   /// Uninitialised room for a value, zeroes where `clear` follows.
   template <class T>
@@ -170,6 +191,8 @@ class Tape {
   D* device_;
   Parameters* parameters_;
   Pass pass_ = Pass::inference;
+  RandomPass random_;
+  std::uint64_t random_operations_ = 0;
   Host node_memory_;
   Arena<D> values_;
   Arena<Host> nodes_;

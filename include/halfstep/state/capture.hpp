@@ -1,0 +1,157 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <halfstep/state/safetensors.hpp>
+#include <halfstep/state/training_state.hpp>
+#include <halfstep/trainer.hpp>
+#include <halfstep/version.hpp>
+
+namespace halfstep {
+
+/// What to do with a window that is open when a checkpoint is taken. Both are exact.
+enum class OpenWindow {
+  carry,   ///< its gradients, still scaled, and its totals go into the checkpoint
+  refuse,  ///< CheckpointError: save after update()
+};
+
+/// What goes into a checkpoint besides the trainer.
+struct CaptureOptions {
+  OpenWindow open_window = OpenWindow::carry;
+  /// Where the loader stands: loader.position().
+  std::optional<LoaderPosition> data = std::nullopt;
+  /// Anything of the program's own.
+  nlohmann::json user = nullptr;
+  std::vector<TensorData> user_tensors = {};
+  /// Take a checkpoint although a master weight is not finite.
+  bool even_if_not_finite = false;
+};
+
+namespace detail {
+
+/// Where a trainer's tensors stand in a file. Master weights have the names that the model gave them, so that any
+/// reader of the format finds them.
+inline std::string moment_name(std::string_view moment, const std::string& parameter) {
+  return "optimizer/" + std::string(moment) + "/" + parameter;
+}
+inline std::string gradient_name(const std::string& parameter) { return "window/gradient/" + parameter; }
+inline std::string user_name(const std::string& name) { return "user/" + name; }
+
+template <class Core>
+TensorData download(Core& core, std::string name, const float* flat, int index) {
+  const auto segment = core.store().segments()[static_cast<std::size_t>(index)];
+  const Shape& shape = core.store().infos()[static_cast<std::size_t>(index)].shape;
+  TensorData tensor{std::move(name), DType::f32, {shape.begin(), shape.end()}, {}};
+  tensor.bytes.resize(static_cast<std::size_t>(segment.size) * sizeof(float));
+  core.device().download(tensor.bytes.data(), flat + segment.offset, tensor.bytes.size());
+  return tensor;
+}
+
+inline void require_finite(const TensorData& tensor) {
+  for (std::size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) {
+    float value = 0;
+    std::memcpy(&value, tensor.bytes.data() + i * sizeof(float), sizeof value);
+    if (is_finite(value)) continue;
+    throw CheckpointError("master weight \"" + tensor.name + "\"[" + std::to_string(i) +
+                          "] is not finite; a run cannot go on from there. Resume from an earlier checkpoint, or set "
+                          "even_if_not_finite to save it all the same");
+  }
+}
+
+template <class Policy>
+constexpr const char* scaler_name() {
+  return std::remove_cvref_t<decltype(Policy::scaler)>::name;
+}
+
+template <class Trainer>
+struct TrainerTraits;
+template <class M, class O, class P, class D>
+struct TrainerTraits<Trainer<M, O, P, D>> {
+  using Optimizer = O;
+  using Policy = P;
+};
+
+template <class Trainer>
+TrainingState training_state_of(const Trainer& trainer, const CaptureOptions& options) {
+  using Policy = typename TrainerTraits<Trainer>::Policy;
+  auto& core = TrainerAccess::core(trainer);
+  const auto record = core.record();
+  TrainingState state;
+  state.library = version;
+  state.policy = Policy::name;
+  state.compute_type = numeric_traits<typename Policy::compute_type>::name;
+  state.scaler = scaler_name<Policy>();
+  state.optimizer = TrainerTraits<Trainer>::Optimizer::name;
+  state.step = record.state;
+  if (record.last_overflow.attempt > 0) {
+    const LastOverflow& last = record.last_overflow;
+    state.last_overflow = {last.attempt, core.store().infos()[static_cast<std::size_t>(last.parameter)].name,
+                           last.index, last.scale};
+  }
+  state.random_seed = core.seed();
+  state.random_passes = core.random_passes();
+  if (record.window.micro_batches > 0) {
+    state.window = {record.window.loss_sum, record.window.valid_count, record.window.micro_batches,
+                    record.window.normalizer, record.window.seed};
+  }
+  state.data = options.data;
+  state.user = options.user;
+  return state;
+}
+
+}  // namespace detail
+
+/// A copy of everything that a run needs to go on: the trainer may train on while it is written. Throws
+/// CheckpointError where a window is open and `open_window` refuses it, where one is in the caller's hands
+/// (close_window), where a master weight is not finite, and for user tensors of one name.
+template <class Trainer>
+StateFile capture(const Trainer& trainer, const CaptureOptions& options = {}) {
+  using Optimizer = typename detail::TrainerTraits<Trainer>::Optimizer;
+  auto& core = detail::TrainerAccess::core(trainer);
+  if (core.window_in_hand()) {
+    throw CheckpointError("the window is closed and its gradients are in your hands; apply them or let them go, then save");
+  }
+  const TrainingState state = detail::training_state_of(trainer, options);
+  if (state.window && options.open_window == OpenWindow::refuse) {
+    throw CheckpointError("a window is open, with " + std::to_string(state.window->micro_batches) +
+                          " micro-batches in it; save after update(), or let the checkpoint carry the window");
+  }
+
+  StateFile file;
+  const auto infos = core.store().infos();
+  const auto count = static_cast<int>(infos.size());
+  for (int i = 0; i < count; ++i) {
+    file.tensors.push_back(
+        detail::download(core, infos[static_cast<std::size_t>(i)].name, core.store().masters(), i));
+    if (!options.even_if_not_finite) detail::require_finite(file.tensors.back());
+  }
+  for (std::size_t m = 0; m < static_cast<std::size_t>(Optimizer::moments); ++m) {
+    for (int i = 0; i < count; ++i) {
+      const std::string name =
+          detail::moment_name(Optimizer::moment_names[m], infos[static_cast<std::size_t>(i)].name);
+      file.tensors.push_back(detail::download(core, name, core.moment(m).data(), i));
+    }
+  }
+  if (state.window) {
+    for (int i = 0; i < count; ++i) {
+      if (core.store().has_gradient()[static_cast<std::size_t>(i)] == 0) continue;
+      file.tensors.push_back(detail::download(core, detail::gradient_name(infos[static_cast<std::size_t>(i)].name),
+                                              core.store().gradients(), i));
+    }
+  }
+  for (const TensorData& tensor : options.user_tensors) {
+    const std::string name = detail::user_name(tensor.name);
+    if (file.find(name) != nullptr) throw CheckpointError("two user tensors are named \"" + tensor.name + "\"");
+    file.tensors.push_back({name, tensor.dtype, tensor.shape, tensor.bytes});
+  }
+  file.metadata[TrainingState::key] = detail::to_json(state).dump();
+  return file;
+}
+
+}  // namespace halfstep

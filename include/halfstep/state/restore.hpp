@@ -1,0 +1,288 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <halfstep/state/capture.hpp>
+
+namespace halfstep {
+
+/// What a checkpoint gives back besides the trainer's state.
+struct Restored {
+  /// Where the loader stood: loader.seek(*data).
+  std::optional<LoaderPosition> data;
+  nlohmann::json user;
+  std::vector<TensorData> user_tensors;
+  /// What was converted or started anew; empty where the checkpoint was the trainer's own kind.
+  std::vector<std::string> notes;
+};
+
+namespace detail {
+
+inline std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+/// All the ways in which a file does not fit, so that one message can list them.
+class Differences {
+ public:
+  void add(std::string difference) { list_.push_back(std::move(difference)); }
+  template <class A, class B>
+  void compare(const std::string& what, const A& in_file, const B& in_trainer) {
+    if (std::string(in_file) != std::string(in_trainer)) {
+      add(what + " is " + std::string(in_file) + " in the checkpoint, " + std::string(in_trainer) + " in the trainer");
+    }
+  }
+  void throw_if_any(const std::string& advice) const {
+    if (list_.empty()) return;
+    std::string message = "the checkpoint does not fit the trainer:";
+    for (const std::string& difference : list_) message += "\n  - " + difference;
+    throw CheckpointError(message + "\n" + advice);
+  }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+/// The tensor of a file that is to become one of the trainer's; null and noted where it does not fit.
+inline const TensorData* fitting(const StateFile& file, const std::string& name, const Shape& shape,
+                                 Differences& differences) {
+  const TensorData* tensor = file.find(name);
+  if (tensor == nullptr) {
+    differences.add("tensor \"" + name + "\" is missing");
+    return nullptr;
+  }
+  const std::vector<std::int64_t> expected(shape.begin(), shape.end());
+  if (tensor->dtype != DType::f32) {
+    differences.add("tensor \"" + name + "\" is " + std::string(name_of(tensor->dtype)) +
+                    ", the trainer's is F32; nothing is cast on load");
+    return nullptr;
+  }
+  if (tensor->shape != expected) {
+    differences.add("tensor \"" + name + "\" has shape " + shape_text(tensor->shape) + ", the trainer's has " +
+                    shape.text());
+    return nullptr;
+  }
+  return tensor;
+}
+
+inline TrainingState parse_training_state(const StateFile& file) {
+  const auto found = file.metadata.find(TrainingState::key);
+  if (found == file.metadata.end()) {
+    throw CheckpointError("the file holds weights, but no training state; load_weights reads such files");
+  }
+  try {
+    return training_state(nlohmann::json::parse(found->second));
+  } catch (const nlohmann::json::exception& error) {
+    throw CheckpointError(std::string("the checkpoint's training state cannot be read: ") + error.what());
+  }
+}
+
+/// A state that no run can have come to is not resumed.
+template <class Policy>
+void check_possible(const TrainingState& state, Differences& differences) {
+  const StepState& s = state.step;
+  if (s.update_number < 0 || s.skipped < 0 || s.empty < 0 || s.skipped_in_a_row < 0 || s.schedule_position < 0 ||
+      s.update_number + s.skipped + s.empty != s.attempts) {
+    differences.add("the counters contradict each other: " + std::to_string(s.update_number) + " updates, " +
+                    std::to_string(s.skipped) + " skipped and " + std::to_string(s.empty) + " empty of " +
+                    std::to_string(s.attempts) + " attempts");
+  }
+  if (!is_finite(s.scaler.scale) || !(s.scaler.scale > 0)) {
+    differences.add("the loss scale is " + std::to_string(s.scaler.scale));
+  }
+}
+
+template <class Trainer>
+class Restorer {
+ public:
+  using Optimizer = typename TrainerTraits<Trainer>::Optimizer;
+  using Policy = typename TrainerTraits<Trainer>::Policy;
+
+  Restorer(Trainer& trainer, const StateFile& file)
+      : core_(TrainerAccess::core(trainer)), file_(file), state_(parse_training_state(file)) {
+    if (core_.window_in_hand()) {
+      throw CheckpointError(
+          "the trainer's window is closed and its gradients are in your hands; apply them or let them go, then load");
+    }
+  }
+
+  void compare_kind() {
+    differences_.compare("the policy", state_.policy, Policy::name);
+    differences_.compare("the compute type", state_.compute_type, numeric_traits<typename Policy::compute_type>::name);
+    differences_.compare("the scaler", state_.scaler, scaler_name<Policy>());
+  }
+  void compare_optimizer() { differences_.compare("the optimizer", state_.optimizer, Optimizer::name); }
+
+  /// Looks at every tensor before any is touched.
+  void match(bool with_moments) {
+    check_possible<Policy>(state_, differences_);
+    std::set<std::string> known;
+    const auto infos = core_.store().infos();
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+      known.insert(infos[i].name);
+      take(infos[i].name, infos[i].shape, core_.store().masters(), i);
+      for (std::size_t m = 0; m < static_cast<std::size_t>(Optimizer::moments); ++m) {
+        const std::string name = moment_name(Optimizer::moment_names[m], infos[i].name);
+        known.insert(name);
+        if (with_moments) take(name, infos[i].shape, core_.moment(m).data(), i);
+      }
+      const std::string gradient = gradient_name(infos[i].name);
+      known.insert(gradient);
+      if (state_.window && file_.find(gradient) != nullptr) {
+        take(gradient, infos[i].shape, core_.store().gradients(), i);
+        gradients_.push_back(static_cast<int>(i));
+      }
+    }
+    for (const TensorData& tensor : file_.tensors) {
+      const bool of_the_user = tensor.name.starts_with("user/");
+      const bool unused_moment = !with_moments && tensor.name.starts_with("optimizer/");
+      if (!known.contains(tensor.name) && !of_the_user && !unused_moment) {
+        differences_.add("tensor \"" + tensor.name + "\" is not the trainer's");
+      }
+    }
+  }
+
+  /// From here on nothing throws: the trainer is the old one or the new one.
+  Restored finish(const std::string& advice, bool with_scaler, bool with_moments, std::vector<std::string> notes) {
+    differences_.throw_if_any(advice);
+    Restored restored{state_.data, state_.user, user_tensors(), std::move(notes)};
+    core_.clear_window();
+    for (const Copy& copy : copies_) core_.device().upload(copy.to, copy.tensor->bytes.data(), copy.tensor->bytes.size());
+    if (!with_moments) {
+      for (std::size_t m = 0; m < static_cast<std::size_t>(Optimizer::moments); ++m) core_.moment(m).clear();
+    }
+    for (std::size_t i = 0; i < core_.store().infos().size(); ++i) core_.store().refresh_working_copy(static_cast<int>(i));
+    for (const int index : gradients_) core_.store().mark_gradient(index);
+    core_.resume(record(with_scaler, with_moments), state_.random_seed, state_.random_passes);
+    return restored;
+  }
+
+  const TrainingState& state() const { return state_; }
+
+ private:
+  struct Copy {
+    float* to;
+    const TensorData* tensor;
+  };
+
+  void take(const std::string& name, const Shape& shape, float* flat, std::size_t index) {
+    if (const TensorData* tensor = fitting(file_, name, shape, differences_)) {
+      copies_.push_back({flat + core_.store().segments()[index].offset, tensor});
+    }
+  }
+
+  std::vector<TensorData> user_tensors() const {
+    std::vector<TensorData> tensors;
+    for (const TensorData& tensor : file_.tensors) {
+      if (!tensor.name.starts_with("user/")) continue;
+      tensors.push_back({tensor.name.substr(5), tensor.dtype, tensor.shape, tensor.bytes});
+    }
+    return tensors;
+  }
+
+  auto record(bool with_scaler, bool with_moments) const {
+    auto record = core_.record();
+    record = {};
+    record.state = state_.step;
+    if (!with_scaler) record.state.scaler = initial_state(Policy::scaler);
+    if (!with_moments) {
+      // Adam's t is the update number: with moments of zero it must begin at one again.
+      const std::int64_t position = record.state.schedule_position;
+      const ScalerState scaler = record.state.scaler;
+      record.state = StepState{};
+      record.state.schedule_position = position;
+      record.state.scaler = scaler;
+    }
+    if (state_.window) {
+      record.window.loss_sum = state_.window->loss_sum;
+      record.window.valid_count = state_.window->valid_count;
+      record.window.micro_batches = state_.window->micro_batches;
+      record.window.normalizer = state_.window->normalizer;
+      record.window.seed = state_.window->seed;
+    }
+    if (state_.last_overflow) {
+      record.last_overflow.attempt = state_.last_overflow->attempt;
+      record.last_overflow.index = state_.last_overflow->index;
+      record.last_overflow.scale = state_.last_overflow->scale;
+      const auto infos = core_.store().infos();
+      for (std::size_t i = 0; i < infos.size(); ++i) {
+        if (infos[i].name == state_.last_overflow->tensor) record.last_overflow.parameter = static_cast<std::int64_t>(i);
+      }
+    }
+    return record;
+  }
+
+  typename std::remove_reference_t<decltype(TrainerAccess::core(std::declval<Trainer&>()))>& core_;
+  const StateFile& file_;
+  TrainingState state_;
+  Differences differences_;
+  std::vector<Copy> copies_;
+  std::vector<int> gradients_;
+};
+
+}  // namespace detail
+
+/// Puts a trainer where another of its kind was when `file` was captured: every later bit is the same. The trainer is
+/// built already, with the same model, optimizer and options; schedules, clipping and rules are the program's and not
+/// the file's. Names, shapes, types, policy and optimizer are compared first; where anything differs, CheckpointError
+/// lists all of it and the trainer is as it was. An open window of the trainer is dropped.
+template <class Trainer>
+Restored restore(Trainer& trainer, const StateFile& file) {
+  detail::Restorer<Trainer> restorer(trainer, file);
+  restorer.compare_kind();
+  restorer.compare_optimizer();
+  restorer.match(true);
+  return restorer.finish("Build the trainer as it was when it was saved; restore_as takes over another policy's run.",
+                         true, true, {});
+}
+
+/// What `restore_as` may leave behind.
+struct RestoreAs {
+  /// Start the optimizer's moments, and with them the update number that Adam counts by, anew; needed where the
+  /// optimizer is another one. The schedule goes on from its position.
+  bool reset_optimizer = false;
+};
+
+/// Goes on with a run of another policy (a float16 run in bfloat16, say). Masters and counters are taken over as they
+/// are, the working copy is rounded from the masters; the scaler's state only where both policies have a scaler of
+/// one kind, else it starts anew. `notes` of the result says all of this. A checkpoint in the middle of a window is
+/// refused where the scaler starts anew: its gradients hold the old scale. Throws CheckpointError as restore.
+template <class Trainer>
+Restored restore_as(Trainer& trainer, const StateFile& file, RestoreAs options = {}) {
+  using Policy = typename detail::TrainerTraits<Trainer>::Policy;
+  detail::Restorer<Trainer> restorer(trainer, file);
+  const TrainingState& state = restorer.state();
+  std::vector<std::string> notes;
+  const bool same_scaler = state.scaler == detail::scaler_name<Policy>();
+  if (state.policy != Policy::name) {
+    notes.push_back("policy " + state.policy + " became " + std::string(Policy::name) +
+                    "; the working copy was rounded anew from the float32 masters");
+  }
+  if (!same_scaler) {
+    notes.push_back("scaler " + state.scaler + " became " + std::string(detail::scaler_name<Policy>()) +
+                    " and starts anew");
+    if (state.window) {
+      throw CheckpointError(
+          "the checkpoint lies in the middle of a window whose gradients hold another scaler's loss scale; go on from a "
+          "checkpoint that was taken after update()");
+    }
+  }
+  if (options.reset_optimizer) {
+    notes.push_back("optimizer " + state.optimizer + " was left behind; moments and counters start at zero, the schedule goes on");
+  } else {
+    restorer.compare_optimizer();
+  }
+  restorer.match(!options.reset_optimizer);
+  return restorer.finish("Model and optimizer must be as they were when saved; reset_optimizer leaves the optimizer behind.",
+                         same_scaler, !options.reset_optimizer, std::move(notes));
+}
+
+}  // namespace halfstep
