@@ -34,6 +34,9 @@ template <class P>
 concept HasScaler = requires { P::scaler; } && Scaler<std::remove_cvref_t<decltype(P::scaler)>>;
 
 template <class P>
+concept ScalerIsConstant = requires { typename std::bool_constant<is_valid(P::scaler)>; };
+
+template <class P>
 concept HasOnSkip = requires { typename P::on_skip; } && OnSkipRule<typename P::on_skip>;
 
 template <class P>
@@ -54,7 +57,7 @@ template <class P>
 concept ScalesFloat16 = !std::is_same_v<typename P::compute_type, float16> || !ScalesNothing<P>;
 
 template <class P>
-concept ScalerIsSound = is_valid(P::scaler);
+concept ScalerIsSound = ScalerIsConstant<P> && is_valid(P::scaler);
 
 /// The same rules as sentences: instantiating this with a type that breaks one is an error that says which, and
 /// what to write instead.
@@ -102,7 +105,10 @@ struct Explain {
                     "zero; write `static constexpr DynamicScaler scaler{};`, or compute in bfloat16");
     }
     if constexpr (HasScaler<Q>) {
-      static_assert(ScalerIsSound<Q>,
+      static_assert(ScalerIsConstant<Q>,
+                    "halfstep policy: `scaler` must be a constant, for its numbers are checked by the compiler; write "
+                    "`static constexpr DynamicScaler scaler{...};`");
+      static_assert(!ScalerIsConstant<Q> || ScalerIsSound<Q>,
                     "halfstep policy: the numbers of `scaler` cannot work: scales must be finite and positive with "
                     "minimum_scale <= initial_scale <= maximum_scale, growth_factor > 1, 0 < backoff_factor < 1, "
                     "growth_interval >= 1, hysteresis >= 1");
