@@ -7,6 +7,7 @@
 #include <exception>
 #include <halfstep/error.hpp>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -188,6 +189,13 @@ class Feed {
   // The last member: it stops and is joined before anything that it uses is gone.
   std::jthread worker_;
 };
+
+/// A loader's feed; a loader that was moved from has none.
+template <class Producer>
+Feed<Producer>& require_feed(const std::unique_ptr<Feed<Producer>>& feed) {
+  if (feed == nullptr) throw ConfigurationError("this loader was moved from; use the one it was moved to");
+  return *feed;
+}
 
 /// The loop over a loader's batches, from where it stands to the end of the epoch.
 template <class AnyLoader>

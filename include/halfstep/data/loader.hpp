@@ -151,15 +151,7 @@ class Loader {
   /// The next batch of this epoch, or null at its end; then the next call begins the next epoch. Throws what
   /// the dataset's `load` throws, and ConfigurationError for an order that names a sample outside the
   /// dataset; the position is then as before, and another call tries that batch again.
-  Batch* next() {
-    Batch* const batch = feed().next();
-    if (batch != nullptr) {
-      windows_.add_batch();
-    } else {
-      windows_.end_epoch();
-    }
-    return batch;
-  }
+  Batch* next() { return windows_.count(feed().next()); }
 
   /// Whether the batch in hand is the last of its window: the `micro_batches`-th, or the epoch's last unless
   /// windows cross epochs.
@@ -196,10 +188,7 @@ class Loader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  detail::Feed<Batches>& feed() const {
-    if (feed_ == nullptr) throw ConfigurationError("this loader was moved from; use the one it was moved to");
-    return *feed_;
-  }
+  detail::Feed<Batches>& feed() const { return detail::require_feed(feed_); }
 
   detail::WindowPlan windows_;
   std::unique_ptr<detail::Feed<Batches>> feed_;

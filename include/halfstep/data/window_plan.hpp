@@ -24,16 +24,21 @@ class WindowPlan {
   /// Of the window that the last batch belongs to.
   std::int64_t handed_out() const { return handed_out_; }
 
-  void add_batch() { handed_out_ = full() ? 1 : handed_out_ + 1; }
-  void end_epoch() {
-    if (!cross_epochs_ || full()) handed_out_ = 0;
+  /// Takes note of a batch handed out, or of none at an epoch's end.
+  template <class Batch>
+  Batch* count(Batch* batch) {
+    if (batch != nullptr) {
+      handed_out_ = full() ? 1 : handed_out_ + 1;
+    } else if (!cross_epochs_ || full()) {
+      handed_out_ = 0;
+    }
+    return batch;
   }
   void go_on_from(std::int64_t handed_out) { handed_out_ = handed_out; }
 
   /// The number of windows in so many epochs of so many batches.
   std::int64_t windows(std::int64_t epochs, std::int64_t batches) const {
-    return cross_epochs_ ? epochs * batches / micro_batches_
-                         : epochs * ((batches + micro_batches_ - 1) / micro_batches_);
+    return cross_epochs_ ? epochs * batches / micro_batches_ : epochs * ((batches - 1) / micro_batches_ + 1);
   }
 
  private:
