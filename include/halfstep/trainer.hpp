@@ -156,7 +156,7 @@ class Trainer {
     Core& self = core();
     const Loss loss = self.loss(batch, Pass::inference);
     float sum = 0;
-    self.device().download(&sum, loss.sum.data(), sizeof sum);
+    if (loss.count > 0) self.device().download(&sum, loss.sum.data(), sizeof sum);
     return {static_cast<double>(sum), loss.count};
   }
 

@@ -78,8 +78,20 @@ class TrainerCore final : public ClosedWindow {
   template <class Batch>
   Loss forward(const Batch& batch) {
     require_open("accumulate");
-    tape_.begin(Pass::training, {options_.seed, random_passes_});
-    return model_.loss(tape_, batch);
+    return loss(batch, Pass::training);
+  }
+
+  /// Throws ConfigurationError where the model returns what cannot be a loss.
+  template <class Batch>
+  Loss loss(const Batch& batch, Pass pass) {
+    tape_.begin(pass, {options_.seed, random_passes_});
+    const Loss result = model_.loss(tape_, batch);
+    if (result.sum.data() == nullptr || result.sum.size() != 1 || result.count < 0) {
+      throw ConfigurationError("the model's loss has a sum of shape " + result.sum.shape().text() + " over " +
+                               std::to_string(result.count) +
+                               " samples; it must be a scalar that an operation computed, and a number of 0 or more");
+    }
+    return result;
   }
 
   /// Adds the micro-batch whose loss was just computed to the window. What throws here (there is no memory left, say)
