@@ -5,6 +5,12 @@
 # Adds to <target>'s interface: C++20, the headers, Thrust's headers, -fno-math-errno, and where they are wanted and
 # found OpenMP and oneDNN. Sets HALFSTEP_FOUND_SUMMARY in the caller's scope.
 #
+#   halfstep_find_state()
+#   halfstep_add_state(<target>)
+#
+# What the headers of state/ and compressed files need besides: nlohmann/json and zlib. The first sets
+# HALFSTEP_STATE_SUMMARY, and HALFSTEP_STATE_MISSING, empty where both were found; the second adds them to <target>.
+#
 # Dependencies are named by path rather than by imported target: imported targets are local to the directory that
 # found them, which would break a consumer that adds halfstep from a subdirectory.
 #
@@ -12,6 +18,8 @@
 #   HALFSTEP_THRUST_INCLUDE_DIR        the folder that holds thrust/version.h
 #   HALFSTEP_THRUST_DEVICE_SYSTEM      what THRUST_DEVICE_SYSTEM means in C++ sources: OMP, CPP, TBB; NONE leaves it alone
 #   HALFSTEP_ONEDNN_INCLUDE_DIR, HALFSTEP_ONEDNN_LIBRARY
+#   HALFSTEP_JSON_INCLUDE_DIR          the folder that holds nlohmann/json.hpp
+#   HALFSTEP_ZLIB_INCLUDE_DIR, HALFSTEP_ZLIB_LIBRARY
 #   CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON keeps the search away from a CUDA toolkit
 
 # A missing dependency is fatal in the source tree; the package says it through find_package instead.
@@ -140,4 +148,54 @@ Install libdnnl-dev, set HALFSTEP_ONEDNN_INCLUDE_DIR and HALFSTEP_ONEDNN_LIBRARY
 
   list(JOIN found ", " found)
   set(HALFSTEP_FOUND_SUMMARY "${found}" PARENT_SCOPE)
+endfunction()
+
+function(halfstep_find_state)
+  set(found)
+  set(missing)
+  if(TARGET nlohmann_json::nlohmann_json AND NOT HALFSTEP_JSON_INCLUDE_DIR)
+    list(APPEND found "nlohmann/json of this build")
+  else()
+    find_path(HALFSTEP_JSON_INCLUDE_DIR nlohmann/json.hpp DOC "Folder that holds nlohmann/json.hpp")
+    if(HALFSTEP_JSON_INCLUDE_DIR)
+      list(APPEND found "nlohmann/json in ${HALFSTEP_JSON_INCLUDE_DIR}")
+    else()
+      list(APPEND missing "nlohmann/json (install nlohmann-json3-dev or set HALFSTEP_JSON_INCLUDE_DIR)")
+    endif()
+  endif()
+  if(TARGET ZLIB::ZLIB AND NOT HALFSTEP_ZLIB_LIBRARY)
+    list(APPEND found "zlib of this build")
+  else()
+    find_path(HALFSTEP_ZLIB_INCLUDE_DIR zlib.h)
+    find_library(HALFSTEP_ZLIB_LIBRARY NAMES z zlib)
+    if(HALFSTEP_ZLIB_INCLUDE_DIR AND HALFSTEP_ZLIB_LIBRARY)
+      list(APPEND found "zlib in ${HALFSTEP_ZLIB_LIBRARY}")
+    else()
+      list(APPEND missing
+           "zlib (install zlib1g-dev or set HALFSTEP_ZLIB_INCLUDE_DIR and HALFSTEP_ZLIB_LIBRARY)")
+    endif()
+  endif()
+  mark_as_advanced(HALFSTEP_JSON_INCLUDE_DIR HALFSTEP_ZLIB_INCLUDE_DIR HALFSTEP_ZLIB_LIBRARY)
+  list(JOIN missing " and " missing)
+  list(JOIN found ", " found)
+  set(HALFSTEP_STATE_MISSING "${missing}" PARENT_SCOPE)
+  if(missing)
+    set(HALFSTEP_STATE_SUMMARY "no halfstep::state, for want of ${missing}" PARENT_SCOPE)
+  else()
+    set(HALFSTEP_STATE_SUMMARY "${found}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+function(halfstep_add_state target)
+  if(HALFSTEP_JSON_INCLUDE_DIR)
+    target_include_directories(${target} SYSTEM INTERFACE "${HALFSTEP_JSON_INCLUDE_DIR}")
+  else()
+    target_link_libraries(${target} INTERFACE nlohmann_json::nlohmann_json)
+  endif()
+  if(HALFSTEP_ZLIB_LIBRARY)
+    target_include_directories(${target} SYSTEM INTERFACE "${HALFSTEP_ZLIB_INCLUDE_DIR}")
+    target_link_libraries(${target} INTERFACE "${HALFSTEP_ZLIB_LIBRARY}")
+  else()
+    target_link_libraries(${target} INTERFACE ZLIB::ZLIB)
+  endif()
 endfunction()

@@ -55,10 +55,11 @@ need_toolchain() {
   have_program ninja || need have_program make ninja-build
   need have_thrust "" libthrust-dev
   want have_onednn "" libdnnl-dev
+  need have_header zlib.h zlib1g-dev
+  need have_header nlohmann/json.hpp nlohmann-json3-dev
 }
 need_example_libraries() {
   need have_header fmt/core.h libfmt-dev
-  need have_header nlohmann/json.hpp nlohmann-json3-dev
   need have_header CLI/CLI.hpp libcli11-dev
 }
 

@@ -1,0 +1,242 @@
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <halfstep/state/checkpoints.hpp>
+#include <halfstep/state/weights.hpp>
+
+#include "support/small_run.hpp"
+
+using namespace halfstep;
+
+namespace {
+
+/// The scenarios' scaler: grows after 4 applied windows, three non-finite gradients to a fall.
+struct Patient : Float16ScaledPolicy {
+  static constexpr DynamicScaler scaler{.initial_scale = 1024, .growth_interval = 4, .hysteresis = 3};
+};
+
+struct Low : Float16ScaledPolicy {
+  static constexpr DynamicScaler scaler{.initial_scale = 256};
+};
+
+/// Every gradient overflows for as long as a test runs.
+struct TooHigh : Float16ScaledPolicy {
+  static constexpr DynamicScaler scaler{.initial_scale = 0x1p60f, .hysteresis = 3};
+};
+
+template <class Policy, class Optimizer = AdamW>
+using Ring = Trainer<test::RingModel, Optimizer, Policy>;
+
+test::Rings::Batch first_samples(int count) {
+  const test::Rings data;
+  std::vector<std::int64_t> indices;
+  for (int i = 0; i < count; ++i) indices.push_back(i);
+  test::Rings::Batch batch;
+  data.load(indices, batch);
+  return batch;
+}
+
+/// Of a trainer, everything that a checkpoint would hold.
+template <class Trainer>
+bool same_state(const Trainer& a, const Trainer& b) {
+  const StateFile x = capture(a), y = capture(b);
+  if (x.metadata != y.metadata || x.tensors.size() != y.tensors.size()) return false;
+  for (std::size_t i = 0; i < x.tensors.size(); ++i) {
+    if (x.tensors[i].name != y.tensors[i].name || x.tensors[i].bytes != y.tensors[i].bytes) return false;
+  }
+  return true;
+}
+
+/// The file with one piece of text in its training state replaced.
+StateFile edited(StateFile file, const std::string& from, const std::string& to) {
+  std::string& text = file.metadata[TrainingState::key];
+  const auto place = text.find(from);
+  BOOST_REQUIRE(place != std::string::npos);
+  text.replace(place, from.size(), to);
+  return file;
+}
+
+template <class Trainer>
+void refused(Trainer& trainer, const StateFile& file, const std::vector<std::string>& words) {
+  const StateFile before = capture(trainer);
+  std::string message;
+  try {
+    restore(trainer, file);
+  } catch (const CheckpointError& error) {
+    message = error.what();
+  }
+  for (const std::string& word : words) {
+    BOOST_TEST(message.find(word) != std::string::npos, "\"" << word << "\" is not in: " << message);
+  }
+  const StateFile after = capture(trainer);
+  BOOST_TEST(before.metadata == after.metadata);
+  for (std::size_t i = 0; i < before.tensors.size(); ++i) BOOST_TEST((before.tensors[i].bytes == after.tensors[i].bytes));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(scale_tracker_and_hysteresis_travel_with_the_checkpoint) {
+  const auto batch = first_samples(8);
+  Ring<Patient> saved{{}};
+  for (int i = 0; i < 3; ++i) saved.step(batch);
+  Ring<Patient> resumed{{}};
+  restore(resumed, capture(saved));
+  BOOST_TEST(resumed.state().scaler.growth_tracker == 3);
+  const StepReport report = resumed.step(batch).report();
+  BOOST_TEST(report.next_scale == 2048.0f);
+  BOOST_TEST(resumed.state().scaler.growth_tracker == 0);
+}
+
+BOOST_AUTO_TEST_CASE(hysteresis_left_before_the_save_counts_after_the_load) {
+  const auto batch = first_samples(8);
+  Ring<TooHigh> saved{{}};
+  saved.step(batch);
+  BOOST_TEST(saved.state().scaler.hysteresis_left == 2);
+  Ring<TooHigh> resumed{{}};
+  restore(resumed, capture(saved));
+  BOOST_TEST(resumed.step(batch).report().next_scale == 0x1p60f);
+  BOOST_TEST(resumed.step(batch).report().next_scale == 0x1p59f);
+}
+
+BOOST_AUTO_TEST_CASE(a_fresh_trainer_of_another_first_scale_takes_over_the_saved_one_without_a_skip) {
+  const auto batch = first_samples(8);
+  Ring<Low> saved{{}};
+  saved.step(batch);
+  Ring<Float16ScaledPolicy> resumed{{}};
+  restore(resumed, capture(saved));
+  const StepReport next = resumed.step(batch).report();
+  BOOST_TEST(next.scale == 256.0f);
+  BOOST_TEST(next.skipped == 0);
+  BOOST_TEST(next.update_number == 2);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_listed_in_full_and_nothing_is_touched) {
+  Ring<Float16ScaledPolicy> saved{{}};
+  saved.step(first_samples(8));
+  StateFile file = capture(saved);
+  Ring<BFloat16Policy> other_policy{{}};
+  refused(other_policy, file, {"policy is float16", "bfloat16", "scaler is DynamicScaler", "NoScaler", "restore_as"});
+  Ring<Float16ScaledPolicy, SGD> other_optimizer{{}};
+  refused(other_optimizer, file, {"optimizer is AdamW", "SGD", "optimizer/momentum_buffer/hidden.weight"});
+
+  Ring<Float16ScaledPolicy> trainer{{}};
+  trainer.step(first_samples(4));
+  file.tensors[0].shape = {2, 24};
+  file.tensors[1].dtype = DType::i32;
+  file.tensors.erase(file.tensors.begin() + 2);
+  file.tensors.push_back({"stranger", DType::f32, {1}, std::vector<std::byte>(4)});
+  refused(trainer, file, {"hidden.weight", "[2, 24]", "[24, 2]", "hidden.bias", "I32", "output.weight", "missing", "stranger"});
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_no_run_can_have_come_to_is_refused) {
+  Ring<Float16ScaledPolicy> saved{{}};
+  saved.step(first_samples(8));
+  const StateFile file = capture(saved);
+  Ring<Float16ScaledPolicy> trainer{{}};
+  refused(trainer, edited(file, "\"attempts\":1", "\"attempts\":7"), {"counters contradict", "7"});
+  refused(trainer, edited(file, "0x1p+16", "-0x1p+16"), {"loss scale"});
+  refused(trainer, edited(file, "0x1p+16", "inf"), {"loss scale"});
+  refused(trainer, edited(file, "\"format\":1", "\"format\":2"), {"format 2", "newer halfstep"});
+  refused(trainer, edited(file, "\"attempts\"", "\"tries\""), {"attempts"});
+  StateFile without = file;
+  without.metadata.clear();
+  refused(trainer, without, {"no training state", "load_weights"});
+}
+
+BOOST_AUTO_TEST_CASE(a_float16_run_goes_on_in_bfloat16_only_when_asked_and_says_what_changed) {
+  const auto batch = first_samples(8);
+  Ring<Float16ScaledPolicy> saved{{}};
+  for (int i = 0; i < 3; ++i) saved.step(batch);
+  const StateFile file = capture(saved);
+  Ring<BFloat16Policy> trainer{{}};
+  const Restored restored = restore_as(trainer, file);
+  BOOST_TEST(restored.notes.size() == 2u);
+  BOOST_TEST(trainer.state().update_number == 3);
+  BOOST_TEST(trainer.state().scaler.scale == 1.0f);
+  BOOST_TEST(trainer.read_parameter("hidden.weight") == saved.read_parameter("hidden.weight"));
+  BOOST_TEST(trainer.step(batch).report().applied());
+
+  saved.accumulate(batch);
+  BOOST_CHECK_THROW(restore_as(trainer, capture(saved)), CheckpointError);
+}
+
+BOOST_AUTO_TEST_CASE(another_optimizer_begins_with_moments_and_t_of_zero_and_the_schedule_goes_on) {
+  const auto batch = first_samples(8);
+  Ring<Float32Policy, SGD> saved{{}};
+  for (int i = 0; i < 3; ++i) saved.step(batch);
+  const StateFile file = capture(saved);
+  Ring<Float32Policy> trainer{{}};
+  BOOST_CHECK_THROW(restore_as(trainer, file), CheckpointError);
+  restore_as(trainer, file, {.reset_optimizer = true});
+  BOOST_TEST(trainer.state().update_number == 0);
+  BOOST_TEST(trainer.state().schedule_position == 3);
+  BOOST_TEST(trainer.read_parameter("output.weight") == saved.read_parameter("output.weight"));
+}
+
+BOOST_AUTO_TEST_CASE(an_open_window_is_carried_or_refused_as_the_user_says) {
+  const auto batch = first_samples(8);
+  Ring<Patient> one{{}}, other{{}};
+  one.step(batch);
+  one.accumulate(batch);
+  BOOST_CHECK_THROW(capture(one, {.open_window = OpenWindow::refuse}), CheckpointError);
+  restore(other, capture(one));
+  BOOST_TEST(same_state(one, other));
+  const auto mine = one.update().report(), theirs = other.update().report();
+  BOOST_TEST(mine.loss == theirs.loss);
+  BOOST_TEST(mine.micro_batches == 1);
+  BOOST_TEST(theirs.micro_batches == 1);
+  BOOST_TEST(same_state(one, other));
+}
+
+BOOST_AUTO_TEST_CASE(a_window_in_hand_is_neither_saved_nor_loaded_over) {
+  const auto batch = first_samples(8);
+  Ring<Patient> trainer{{}};
+  const StateFile file = capture(trainer);
+  trainer.accumulate(batch);
+  auto gradients = trainer.close_window();
+  BOOST_CHECK_THROW(capture(trainer), CheckpointError);
+  BOOST_CHECK_THROW(restore(trainer, file), CheckpointError);
+  trainer.apply(std::move(gradients).unscale());
+}
+
+BOOST_AUTO_TEST_CASE(weights_that_are_not_finite_are_not_published_unless_forced) {
+  Ring<Float32Policy> trainer{{}};
+  auto bias = trainer.read_parameter("output.bias");
+  bias[1] = std::numeric_limits<float>::quiet_NaN();
+  trainer.write_parameter("output.bias", bias);
+  BOOST_CHECK_EXCEPTION(capture(trainer), CheckpointError, [](const CheckpointError& error) {
+    return std::string(error.what()).find("\"output.bias\"[1]") != std::string::npos;
+  });
+  Ring<Float32Policy> other{{}};
+  restore(other, capture(trainer, {.even_if_not_finite = true}));
+  BOOST_TEST(!is_finite(other.read_parameter("output.bias")[1]));
+}
+
+BOOST_AUTO_TEST_CASE(the_last_overflow_is_remembered_across_a_resume) {
+  const auto batch = first_samples(8);
+  Ring<TooHigh> saved{{}};
+  const StepReport report = saved.step(batch).report();
+  BOOST_TEST(name_of(report.skip_cause) == name_of(SkipCause::gradient));
+  Ring<TooHigh> resumed{{}};
+  restore(resumed, capture(saved));
+  const std::string text = capture(resumed).metadata.at(TrainingState::key);
+  BOOST_TEST(text.find("\"last_overflow\":{\"attempt\":1") != std::string::npos);
+  BOOST_TEST(text.find(report.first_non_finite.tensor) != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_user_adds_comes_back) {
+  Ring<Float32Policy> trainer{{}};
+  const std::vector<std::byte> bytes(12, std::byte{7});
+  const StateFile file = capture(
+      trainer, {.user = {{"note", "hello"}}, .user_tensors = {{"average", DType::i32, {3}, bytes}}});
+  const Restored restored = restore(trainer, file);
+  BOOST_TEST(restored.user.at("note").get<std::string>() == "hello");
+  BOOST_REQUIRE(restored.user_tensors.size() == 1u);
+  BOOST_TEST(restored.user_tensors[0].name == "average");
+  BOOST_TEST((restored.user_tensors[0].bytes == bytes));
+  BOOST_CHECK_THROW(capture(trainer, {.user_tensors = {{"twice", DType::u8, {0}, {}}, {"twice", DType::u8, {0}, {}}}}),
+                    CheckpointError);
+}
