@@ -241,8 +241,9 @@ class ChecksumsParser : public RefuseAll {
     return true;
   }
   bool string(string_t& digits) override {
+    if (tensor_ == nullptr) unexpected("checksums in a strange form");
     tensor_->checksum = from_hex(digits);
-    if (!inside_ || !tensor_->checksum) unexpected("checksums in a strange form");
+    if (!tensor_->checksum) unexpected("checksums in a strange form");
     return true;
   }
 
