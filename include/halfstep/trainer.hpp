@@ -2,7 +2,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -201,11 +200,14 @@ class Trainer {
 
   /// Writes a checkpoint into a folder, and goes on from the newest one there: see state/checkpoints.hpp, which a
   /// program that calls these includes.
-  template <class... Options>
-  void save(const std::filesystem::path& folder, const Options&... options) const {
+  template <class Folder, class... CaptureOptions>
+  void save(const Folder& folder, const CaptureOptions&... options) const {
     save_checkpoint(*this, folder, options...);
   }
-  auto load(const std::filesystem::path& folder) { return load_checkpoint(*this, folder); }
+  template <class Folder>
+  auto load(const Folder& folder) {
+    return load_checkpoint(*this, folder);
+  }
 
  private:
   friend struct detail::TrainerAccess;

@@ -6,6 +6,7 @@
 #include <halfstep/error.hpp>
 #include <halfstep/numeric/traits.hpp>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace halfstep::compute {
@@ -28,21 +29,34 @@ concept MatmulTypes = std::same_as<std::remove_const_t<A>, std::remove_const_t<B
 
 namespace detail {
 
-template <class T>
-std::string describe(const char* name, const Matrix<T>& matrix) {
+/// What a message says of a matrix.
+struct MatrixFacts {
+  std::int64_t rows, columns, leading;
+  bool is_transposed;
+
+  template <class T>
+  explicit MatrixFacts(const Matrix<T>& matrix)
+      : rows(matrix.rows), columns(matrix.columns), leading(matrix.leading), is_transposed(matrix.is_transposed) {}
+};
+
+inline std::string describe(const char* name, const MatrixFacts& matrix) {
   return std::string(name) + " " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
          (matrix.is_transposed ? " transposed" : "") + " with stride " + std::to_string(matrix.leading);
 }
 
-template <class A, class B, class Out>
-[[noreturn]] void refuse_matmul(const char* reason, const Matrix<A>& a, const Matrix<B>& b,
-                                const Matrix<Out>& result) {
-  const auto type = [](auto traits) { return std::string(decltype(traits)::name); };
-  throw ShapeError("matmul (m " + std::to_string(result.rows) + ", n " + std::to_string(result.columns) +
-                   ", k " + std::to_string(a.columns) + ", " +
-                   type(numeric_traits<std::remove_const_t<A>>{}) + " to " + type(numeric_traits<Out>{}) +
+[[noreturn]] inline void throw_matmul_error(const char* reason, std::string_view operand_type,
+                                            std::string_view result_type, const MatrixFacts& a, const MatrixFacts& b,
+                                            const MatrixFacts& result) {
+  throw ShapeError("matmul (m " + std::to_string(result.rows) + ", n " + std::to_string(result.columns) + ", k " +
+                   std::to_string(a.columns) + ", " + std::string(operand_type) + " to " + std::string(result_type) +
                    "): " + reason + "; " + describe("a is", a) + ", " + describe("b is", b) + ", " +
                    describe("the result is", result));
+}
+
+template <class A, class B, class Out>
+[[noreturn]] void refuse_matmul(const char* reason, const Matrix<A>& a, const Matrix<B>& b, const Matrix<Out>& result) {
+  throw_matmul_error(reason, numeric_traits<std::remove_const_t<A>>::name, numeric_traits<Out>::name, MatrixFacts(a),
+                     MatrixFacts(b), MatrixFacts(result));
 }
 
 template <class T>
