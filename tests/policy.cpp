@@ -13,7 +13,8 @@ template <class T, class U>
 inline constexpr bool same = std::is_same_v<T, U>;
 
 // The table of the three policies.
-static_assert(PrecisionPolicy<Float32Policy> && PrecisionPolicy<BFloat16Policy> && PrecisionPolicy<Float16ScaledPolicy>);
+static_assert(PrecisionPolicy<Float32Policy> && PrecisionPolicy<BFloat16Policy> &&
+              PrecisionPolicy<Float16ScaledPolicy>);
 static_assert(same<Float32Policy::compute_type, float> && same<BFloat16Policy::compute_type, bfloat16> &&
               same<Float16ScaledPolicy::compute_type, float16>);
 static_assert(same<Float32Policy::storage_type, float> && same<BFloat16Policy::storage_type, float> &&
@@ -25,8 +26,10 @@ static_assert(same<Float32Policy::on_skip, HoldSchedule> && same<BFloat16Policy:
 static_assert(same<decltype(Float32Policy::scaler), const NoScaler> &&
               same<decltype(BFloat16Policy::scaler), const NoScaler> &&
               same<decltype(Float16ScaledPolicy::scaler), const DynamicScaler>);
-static_assert(Float16ScaledPolicy::scaler.initial_scale == 65536 && Float16ScaledPolicy::scaler.growth_factor == 2 &&
-              Float16ScaledPolicy::scaler.backoff_factor == 0.5 && Float16ScaledPolicy::scaler.growth_interval == 2000 &&
+static_assert(Float16ScaledPolicy::scaler.initial_scale == 65536 &&
+              Float16ScaledPolicy::scaler.growth_factor == 2 &&
+              Float16ScaledPolicy::scaler.backoff_factor == 0.5 &&
+              Float16ScaledPolicy::scaler.growth_interval == 2000 &&
               Float16ScaledPolicy::scaler.hysteresis == 1);
 static_assert(Float32Policy::name == "float32" && BFloat16Policy::name == "bfloat16" &&
               Float16ScaledPolicy::name == "float16");
@@ -92,7 +95,8 @@ struct ScaledBFloat16 : BFloat16Policy {
   static constexpr StaticScaler scaler{.scale = 8};
 };
 static_assert(PrecisionPolicy<Cautious> && PrecisionPolicy<Fixed> && PrecisionPolicy<ScaledBFloat16>);
-static_assert(rule::Explain<Cautious>::holds && rule::Explain<Fixed>::holds && rule::Explain<ScaledBFloat16>::holds);
+static_assert(rule::Explain<Cautious>::holds && rule::Explain<Fixed>::holds &&
+              rule::Explain<ScaledBFloat16>::holds);
 
 // Each rule by itself, broken.
 struct Unscaled16 : Float16ScaledPolicy {
@@ -133,8 +137,9 @@ struct NotANumber : Float16ScaledPolicy {
 struct NotConstant : Float16ScaledPolicy {
   static inline DynamicScaler scaler{};
 };
-static_assert(!PrecisionPolicy<Unscaled16> && !PrecisionPolicy<HalfMasters> && !PrecisionPolicy<HalfMastersUnscaled> &&
-              !PrecisionPolicy<HalfSums> && !PrecisionPolicy<InDouble> && !PrecisionPolicy<Backwards> &&
+static_assert(!PrecisionPolicy<Unscaled16> && !PrecisionPolicy<HalfMasters> &&
+              !PrecisionPolicy<HalfMastersUnscaled> && !PrecisionPolicy<HalfSums> &&
+              !PrecisionPolicy<InDouble> && !PrecisionPolicy<Backwards> &&
               !PrecisionPolicy<NumberForScaler> && !PrecisionPolicy<Shrinking> && !PrecisionPolicy<Growing> &&
               !PrecisionPolicy<UpsideDown> && !PrecisionPolicy<NotANumber> && !PrecisionPolicy<NotConstant> &&
               !PrecisionPolicy<int>);

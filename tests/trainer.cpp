@@ -1,8 +1,5 @@
-// Windows: what step, accumulate, update and abandon do to weights, counters and report, on gradients that the test
-// dictates.
-#include "support/given_gradients.hpp"
-#include "support/refusal.hpp"
-
+// Windows: what step, accumulate, update and abandon do to weights, counters and report, on gradients that
+// the test dictates.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <halfstep/optim/sgd.hpp>
@@ -10,6 +7,9 @@
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "support/given_gradients.hpp"
+#include "support/refusal.hpp"
 
 using namespace halfstep;
 using namespace halfstep::test;
@@ -155,7 +155,8 @@ BOOST_AUTO_TEST_CASE(a_window_skipped_for_a_gradient_tells_all) {
                                   {.initial_scale = 1024, .growth_interval = 2}, {.clip_norm = 2.5f});
   trainer.step(GivenBatch{{{0.0f, 0.0f}, {0.0f, 0.0f, 0.0f}}});
   trainer.step(GivenBatch{});
-  const StepReport report = trainer.step(GivenBatch{{{3.0f, 4.0f}, {1.0f, -infinity, nan_value}}, 2, 5.0f}).report();
+  const StepReport report =
+      trainer.step(GivenBatch{{{3.0f, 4.0f}, {1.0f, -infinity, nan_value}}, 2, 5.0f}).report();
   BOOST_TEST((report.outcome == Outcome::skipped));
   BOOST_TEST((report.skip_cause == SkipCause::gradient));
   BOOST_TEST(report.loss == 2.5);
@@ -206,7 +207,8 @@ BOOST_AUTO_TEST_CASE(the_state_between_windows_is_what_the_last_report_left) {
 }
 
 BOOST_AUTO_TEST_CASE(skipped_windows_change_no_bit_of_weights_and_momentum) {
-  const SGD optimizer{.learning_rate = exponential(0.3, 0.9), .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01};
+  const SGD optimizer{
+      .learning_rate = exponential(0.3, 0.9), .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01};
   TheTrainer smooth = trainer_of({3}, optimizer), rough = trainer_of({3}, optimizer);
   const Values first{0.3f, -0.7f, 1e-6f};
   smooth.write_parameter("w.0", first);

@@ -21,7 +21,8 @@ std::vector<std::int64_t> elements(const Permutation& order) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_element_comes_exactly_once_for_every_size_seed_and_epoch) {
-  for (const std::int64_t size : {0, 1, 2, 3, 4, 5, 7, 15, 16, 17, 63, 64, 65, 100, 255, 256, 257, 1437, 4097, 70000}) {
+  for (const std::int64_t size :
+       {0, 1, 2, 3, 4, 5, 7, 15, 16, 17, 63, 64, 65, 100, 255, 256, 257, 1437, 4097, 70000}) {
     for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{7}, ~std::uint64_t{0}}) {
       for (const std::uint64_t epoch : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 40}) {
         const Permutation order(size, seed, epoch);

@@ -39,8 +39,14 @@ struct Buffers {
     facts.clip_coefficient = 0.7f;
     facts.clip_value = clip_value;
     facts.coefficients = Optimizer{}.coefficients(0.01f, 3);
-    UpdateChunk<Optimizer, Compute> pass{chunks.data(),    has_gradient.data(), options.data(), gradients.data(),
-                                         masters.data(),   working.data(),      {},             &facts};
+    UpdateChunk<Optimizer, Compute> pass{chunks.data(),
+                                         has_gradient.data(),
+                                         options.data(),
+                                         gradients.data(),
+                                         masters.data(),
+                                         working.data(),
+                                         {},
+                                         &facts};
     for (std::size_t m = 0; m < Optimizer::moments; ++m) pass.moments[m] = moments[m].data();
     if constexpr (std::is_same_v<Compute, float>) pass.working = nullptr;
     Host host;
@@ -68,7 +74,8 @@ using Cases = std::tuple<std::pair<SGD, float>, std::pair<SGD, float16>, std::pa
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(each_element_moves_as_the_element_function_says_and_nothing_else_does, Case, Cases) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(each_element_moves_as_the_element_function_says_and_nothing_else_does, Case,
+                              Cases) {
   using Optimizer = typename Case::first_type;
   using Compute = typename Case::second_type;
   Buffers<Optimizer, Compute> before, after;
@@ -79,7 +86,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(each_element_moves_as_the_element_function_says_an
     for (; next < end; ++next) {
       wrong += bits(after.masters[next]) != bits(before.masters[next]);
       wrong += bits(after.working[next]) != bits(before.working[next]);
-      for (std::size_t m = 0; m < 2; ++m) wrong += bits(after.moments[m][next]) != bits(before.moments[m][next]);
+      for (std::size_t m = 0; m < 2; ++m)
+        wrong += bits(after.moments[m][next]) != bits(before.moments[m][next]);
     }
   };
   for (std::size_t p = 0; p < 3; ++p) {
@@ -118,7 +126,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_step_that_is_not_applied_keeps_every_bit, Case, 
   BOOST_TEST(after.moments[0] == before.moments[0]);
   BOOST_TEST(after.moments[1] == before.moments[1]);
   std::int64_t wrong = 0;
-  for (std::size_t i = 0; i < after.working.size(); ++i) wrong += bits(after.working[i]) != bits(before.working[i]);
+  for (std::size_t i = 0; i < after.working.size(); ++i)
+    wrong += bits(after.working[i]) != bits(before.working[i]);
   BOOST_TEST(wrong == 0);
 }
 

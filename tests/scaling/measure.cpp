@@ -24,8 +24,9 @@ struct FlatGradients {
     std::int64_t offset = 0;
     for (const std::int64_t size : sizes) {
       segments.push_back({offset, size});
-      offset += (size + compute::segment_alignment - 1) / compute::segment_alignment * compute::segment_alignment +
-                compute::segment_alignment;
+      offset +=
+          (size + compute::segment_alignment - 1) / compute::segment_alignment * compute::segment_alignment +
+          compute::segment_alignment;
     }
     values.assign(static_cast<std::size_t>(offset), std::numeric_limits<float>::quiet_NaN());
     for (std::size_t p = 0; p < sizes.size(); ++p) {
@@ -60,7 +61,8 @@ float of_bits(std::uint32_t bits) {
 }
 
 const std::vector<std::int64_t> sizes{17, 70001, 1, 8192, 100000};
-const std::vector<std::uint32_t> bad_bits{0x7f800000u, 0xff800000u, 0x7f800001u, 0x7fc00000u, 0xffffffffu, 0x7fffffffu};
+const std::vector<std::uint32_t> bad_bits{0x7f800000u, 0xff800000u, 0x7f800001u,
+                                          0x7fc00000u, 0xffffffffu, 0x7fffffffu};
 
 }  // namespace
 

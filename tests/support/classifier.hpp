@@ -12,7 +12,9 @@ namespace halfstep::test {
 /// Labelled points: as many as one likes, the same in every run.
 struct Points {
   Points(std::int64_t rows, std::int64_t features, std::int64_t classes, std::uint32_t seed = 1)
-      : inputs(static_cast<std::size_t>(rows * features)), labels(static_cast<std::size_t>(rows)), columns(features) {
+      : inputs(static_cast<std::size_t>(rows * features)),
+        labels(static_cast<std::size_t>(rows)),
+        columns(features) {
     std::mt19937 generator(seed);
     for (float& value : inputs) value = static_cast<float>(generator() >> 8) * 0x1p-23f - 1.0f;
     for (std::size_t row = 0; row < labels.size(); ++row) {
@@ -22,8 +24,12 @@ struct Points {
     }
   }
 
-  Tensor<const float> images() const { return {inputs.data(), {static_cast<std::int64_t>(labels.size()), columns}}; }
-  Tensor<const std::int32_t> targets() const { return {labels.data(), {static_cast<std::int64_t>(labels.size())}}; }
+  Tensor<const float> images() const {
+    return {inputs.data(), {static_cast<std::int64_t>(labels.size()), columns}};
+  }
+  Tensor<const std::int32_t> targets() const {
+    return {labels.data(), {static_cast<std::int64_t>(labels.size())}};
+  }
 
   std::vector<float> inputs;
   std::vector<std::int32_t> labels;
@@ -34,7 +40,8 @@ struct Points {
 struct Classifier {
   Linear hidden, output;
 
-  explicit Classifier(std::int64_t features = 4, std::int64_t width = 8, std::int64_t classes = 3)
+  Classifier() : Classifier(4, 8, 3) {}
+  Classifier(std::int64_t features, std::int64_t width, std::int64_t classes)
       : hidden(features, width), output(width, classes) {}
 
   template <class Visitor>

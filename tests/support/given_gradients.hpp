@@ -9,17 +9,17 @@
 
 namespace halfstep::test {
 
-/// What a micro-batch does to the weights, dictated: for each of them the derivative of the loss sum by each of its
-/// elements. An empty list: no gradient reaches that weight.
+/// What a micro-batch does to the weights, dictated: for each of them the derivative of the loss sum by each
+/// of its elements. An empty list: no gradient reaches that weight.
 struct GivenBatch {
   std::vector<std::vector<float>> gradients;
   std::int64_t count = 1;
   float loss_sum = 0.0f;
 };
 
-/// A model whose gradients are dictated by the batch: weights w.0, w.1, ... of these sizes, zero at first. The gradient
-/// is what the backward pass of a real model computes: the product with the scaled seed, in float, or rounded to the
-/// compute type as gradients inside a model are.
+/// A model whose gradients are dictated by the batch: weights w.0, w.1, ... of these sizes, zero at first.
+/// The gradient is what the backward pass of a real model computes: the product with the scaled seed, in
+/// float, or rounded to the compute type as gradients inside a model are.
 struct GivenGradients {
   explicit GivenGradients(const std::vector<std::int64_t>& sizes, bool in_compute_type = false)
       : rounds(in_compute_type) {

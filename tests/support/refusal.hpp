@@ -23,6 +23,8 @@ std::string refusal(const Call& call) {
   return "";
 }
 
-inline bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace halfstep::test

@@ -1,7 +1,4 @@
 // A closed window whose gradients are in the caller's hands: unscale, look, clip, change, apply or let go.
-#include "support/given_gradients.hpp"
-#include "support/refusal.hpp"
-
 #include <boost/test/unit_test.hpp>
 #include <halfstep/optim/sgd.hpp>
 #include <halfstep/trainer.hpp>
@@ -11,6 +8,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "support/given_gradients.hpp"
+#include "support/refusal.hpp"
 
 using namespace halfstep;
 using namespace halfstep::test;
@@ -71,7 +71,8 @@ BOOST_AUTO_TEST_CASE(clipping_of_the_options_is_not_done_by_hand) {
 
 BOOST_AUTO_TEST_CASE(clipping_by_hand_takes_the_true_norm_and_may_be_repeated) {
   const Values five{3.0f, 4.0f};
-  BOOST_TEST(weights_after(five, [](auto& g) { g.clip_norm(1.0f); }) == (Values{-3.0f * to_one, -4.0f * to_one}));
+  BOOST_TEST(weights_after(five, [](auto& g) { g.clip_norm(1.0f); }) ==
+             (Values{-3.0f * to_one, -4.0f * to_one}));
   BOOST_TEST(weights_after(five, [](auto& g) {
                g.clip_norm(1.0f);
                g.clip_norm(2.0f);
@@ -242,8 +243,9 @@ BOOST_AUTO_TEST_CASE(gradients_that_were_moved_from_are_refused_at_every_use) {
   const auto nothing = [](std::string_view, Tensor<float>) {};
   for (const std::function<void()>& call : std::vector<std::function<void()>>{
            [&] { scaled.loss_scale(); }, [&] { (void)std::move(scaled).unscale(); }, [&] { unscaled.norm(); },
-           [&] { unscaled.is_finite(); }, [&] { unscaled.clip_norm(1.0f); }, [&] { unscaled.clip_value(1.0f); },
-           [&] { unscaled.for_each(nothing); }, [&] { trainer.apply(std::move(unscaled)); }}) {
+           [&] { unscaled.is_finite(); }, [&] { unscaled.clip_norm(1.0f); },
+           [&] { unscaled.clip_value(1.0f); }, [&] { unscaled.for_each(nothing); },
+           [&] { trainer.apply(std::move(unscaled)); }}) {
     const std::string message = refusal<ConfigurationError>(call);
     BOOST_TEST(holds(message, "these gradients were moved from"), message);
   }

@@ -1,4 +1,5 @@
-// A real model in a trainer: it learns, predicts and is evaluated; its parameters are read and written by name.
+// A real model in a trainer: it learns, predicts and is evaluated; its parameters are read and written by
+// name.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <halfstep/optim/adamw.hpp>
@@ -16,7 +17,9 @@ namespace {
 
 using TheTrainer = Trainer<Classifier, AdamW, Float16ScaledPolicy>;
 
-TheTrainer new_trainer() { return TheTrainer(Classifier(), {.learning_rate = 0.02}, {.clip_norm = 1.0f, .seed = 3}); }
+TheTrainer new_trainer() {
+  return TheTrainer(Classifier(), {.learning_rate = 0.02}, {.clip_norm = 1.0f, .seed = 3});
+}
 
 std::vector<float> copy(const Tensor<const float>& tensor) { return {tensor.begin(), tensor.end()}; }
 
@@ -35,7 +38,9 @@ BOOST_AUTO_TEST_CASE(it_learns) {
   int right = 0;
   for (std::int64_t row = 0; row < 100; ++row) {
     const float* first = logits.data() + 3 * row;
-    right += std::max_element(first, first + 3) - first == validation.labels[static_cast<std::size_t>(row)] ? 1 : 0;
+    right += std::max_element(first, first + 3) - first == validation.labels[static_cast<std::size_t>(row)]
+                 ? 1
+                 : 0;
   }
   BOOST_TEST(right > 85);
 }
