@@ -20,7 +20,7 @@
 namespace {
 
 template <class Policy>
-TrainingResult train_and_show(const Digits::Split& data, const TrainingOptions& options) {
+TrainingResult train_and_show(const Digits& data, const TrainingOptions& options) {
   const int lines = 8;
   return train<Policy>(data, options, [&](int epoch, const halfstep::StepReport& report) {
     if (epoch != options.epochs && epoch % std::max(1, options.epochs / lines) != 0) return;
@@ -49,7 +49,7 @@ int run(int argc, char** argv) {
   app.add_option("--data", data_folder, "folder that holds digits.csv");
   CLI11_PARSE(app, argc, argv);
 
-  const Digits::Split data = Digits::read(data_folder + "/digits.csv").split();
+  const Digits data = Digits::read(data_folder + "/digits.csv");
   fmt::print("{} samples to train on, {} to validate on\n", data.training.size(), data.validation.size());
   std::vector<TrainingResult> results;
   const auto wanted = [&](std::string_view name) { return policy == "all" || policy == name; };

@@ -22,6 +22,6 @@ struct DigitsMlp {
 
   template <class Tape>
   halfstep::Loss loss(Tape& tape, const Digits::Batch& batch) {
-    return cross_entropy(tape, forward(tape, batch.images), batch.labels);
+    return cross_entropy(tape, forward(tape, batch.features), batch.labels);
   }
 };

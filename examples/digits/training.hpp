@@ -42,7 +42,7 @@ inline std::vector<std::int32_t> most_likely(halfstep::Tensor<const float> logit
 }
 
 template <class Policy>
-TrainingResult train(const Digits::Split& data, const TrainingOptions& options, const Progress& progress) {
+TrainingResult train(const Digits& data, const TrainingOptions& options, const Progress& progress) {
   using namespace halfstep;
   Loader loader(data.training, {.batch_size = options.batch_size}, Shuffled(options.seed));
   const std::int64_t updates = options.epochs * loader.batches_per_epoch();
@@ -73,10 +73,10 @@ TrainingResult train(const Digits::Split& data, const TrainingOptions& options, 
   }
 
   const auto validation = data.validation.all();
-  result.predictions = most_likely(trainer.predict(validation.images));
+  result.predictions = most_likely(trainer.predict(validation.features));
   std::int64_t correct = 0;
   for (std::size_t i = 0; i < result.predictions.size(); ++i) {
-    correct += result.predictions[i] == validation.label_values[i];
+    correct += result.predictions[i] == validation.labels[static_cast<std::int64_t>(i)];
   }
   result.validation_accuracy = static_cast<double>(correct) / static_cast<double>(data.validation.size());
   result.validation_loss = trainer.evaluate(validation).loss();
