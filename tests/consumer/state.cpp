@@ -5,7 +5,8 @@
 
 int main(int, char** arguments) {
   const std::vector<float> weights{1.5f, -2.0f};
-  const halfstep::TensorView tensor("weights", halfstep::dtype_of<float>, {2}, std::as_bytes(std::span(weights)));
+  const halfstep::TensorView tensor("weights", halfstep::dtype_of<float>, {2},
+                                    std::as_bytes(std::span(weights)));
   halfstep::publish(halfstep::system_files(), arguments[1], [&](const halfstep::ByteSink& sink) {
     halfstep::safetensors::write(sink, std::span(&tensor, 1));
   });

@@ -30,7 +30,10 @@ inline void put(const std::filesystem::path& path, std::string_view text) {
 inline std::string written(const StateFile& file) {
   std::string text;
   safetensors::write(
-      [&](std::span<const std::byte> part) { text.append(reinterpret_cast<const char*>(part.data()), part.size()); }, file);
+      [&](std::span<const std::byte> part) {
+        text.append(reinterpret_cast<const char*>(part.data()), part.size());
+      },
+      file);
   return text;
 }
 
@@ -47,7 +50,8 @@ inline std::string file_of(std::string_view header, std::size_t data_bytes = 0) 
   for (std::size_t i = 0; i < data_bytes; ++i) text += static_cast<char>(i);
   return text;
 }
-inline std::string file_that_claims(std::uint64_t length, std::string_view header, std::size_t data_bytes = 0) {
+inline std::string file_that_claims(std::uint64_t length, std::string_view header,
+                                    std::size_t data_bytes = 0) {
   std::string text = file_of(header, data_bytes);
   for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(length >> (8 * i) & 255u);
   return text;

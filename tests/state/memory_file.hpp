@@ -12,7 +12,8 @@
 
 namespace halfstep::test {
 
-/// A file system of one file, to be read, under any path. It looks at the bytes where they are and copies none.
+/// A file system of one file, to be read, under any path. It looks at the bytes where they are and copies
+/// none.
 class MemoryFile : public FileSystem {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <stdlib.h>
+
 #include <cerrno>
 #include <filesystem>
-#include <stdlib.h>
 #include <string>
 #include <system_error>
 

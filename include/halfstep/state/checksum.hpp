@@ -1,24 +1,23 @@
 #pragma once
 
+#include <zlib.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <halfstep/state/detail/crc32_x86.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-
-#include <zlib.h>
-
-#include <halfstep/state/detail/crc32_x86.hpp>
 
 namespace halfstep {
 
 namespace detail {
 
 inline std::uint32_t zlib_crc32(std::span<const std::byte> bytes, std::uint32_t so_far) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(so_far, reinterpret_cast<const ::Bytef*>(bytes.data()), static_cast<::z_size_t>(bytes.size())));
+  return static_cast<std::uint32_t>(::crc32_z(so_far, reinterpret_cast<const ::Bytef*>(bytes.data()),
+                                              static_cast<::z_size_t>(bytes.size())));
 }
 
 }  // namespace detail

@@ -9,9 +9,9 @@
 
 namespace halfstep {
 
-/// The system calls that saving and loading make, one virtual function each, so that a test can let any of them fail.
-/// The functions of this class are POSIX's own: a call that a signal interrupts is made again, and any other failure is
-/// thrown as std::system_error with the call's errno.
+/// The system calls that saving and loading make, one virtual function each, so that a test can let any of
+/// them fail. The functions of this class are POSIX's own: a call that a signal interrupts is made again, and
+/// any other failure is thrown as std::system_error with the call's errno.
 ///
 /// A `File` is a descriptor; whoever opens it closes it.
 class FileSystem {
@@ -53,8 +53,8 @@ class FileSystem {
     shared,            ///< beside other shared locks; waits while another process holds it exclusively
     exclusive_if_free  ///< alone; does not wait
   };
-  /// Locks an open file or folder until it is closed, or turns the lock that is held into the other kind. False: somebody
-  /// else holds it (exclusive_if_free).
+  /// Locks an open file or folder until it is closed, or turns the lock that is held into the other kind.
+  /// False: somebody else holds it (exclusive_if_free).
   virtual bool lock(File file, Lock kind);
 };
 

@@ -3,15 +3,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 #include <halfstep/error.hpp>
 #include <halfstep/state/file_system.hpp>
 #include <halfstep/state/publish.hpp>
 #include <halfstep/state/safetensors.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace halfstep {
 
@@ -50,32 +49,34 @@ struct LoadedGeneration : LatestGeneration {
   StateFile file;
 };
 
-/// The saved states of one run, in a folder of its own: generation-000000000100.safetensors, ... A larger number is a newer
-/// generation.
+/// The saved states of one run, in a folder of its own: generation-000000000100.safetensors, ... A larger
+/// number is a newer generation.
 ///
-/// At any instant, and after a crash at any instant, the folder holds complete generations, and besides them at most
-/// temporaries, which the next save removes. Two processes may use one folder.
+/// At any instant, and after a crash at any instant, the folder holds complete generations, and besides them
+/// at most temporaries, which the next save removes. Two processes may use one folder.
 ///
 /// All functions throw CheckpointError; a save that fails leaves every generation as it was.
 class Generations {
  public:
-  /// Touches nothing: the folder is created by the first save. Throws ConfigurationError for keep_last below 1 and a metric
-  /// without a name.
+  /// Touches nothing: the folder is created by the first save. Throws ConfigurationError for keep_last below
+  /// 1 and a metric without a name.
   explicit Generations(std::filesystem::path folder, GenerationsOptions options = {},
                        FileSystem& files = system_files());
 
-  /// Publishes generation `number`, in place of one of the same number; then removes the generations that are not among
-  /// the last keep_last, nor the best, nor this one. `metric` is what keep_best compares; NaN is never the best. A
-  /// generation without metric counts as not compared. That a superfluous generation could not be removed is no failure
-  /// of the save. Returns its path.
-  std::filesystem::path save(std::int64_t number, std::span<const TensorView> tensors, const Metadata& metadata = {},
+  /// Publishes generation `number`, in place of one of the same number; then removes the generations that are
+  /// not among the last keep_last, nor the best, nor this one. `metric` is what keep_best compares; NaN is
+  /// never the best. A generation without metric counts as not compared. That a superfluous generation could
+  /// not be removed is no failure of the save. Returns its path.
+  std::filesystem::path save(std::int64_t number, std::span<const TensorView> tensors,
+                             const Metadata& metadata = {}, std::optional<double> metric = std::nullopt);
+  std::filesystem::path save(std::int64_t number, const StateFile& file,
                              std::optional<double> metric = std::nullopt);
-  std::filesystem::path save(std::int64_t number, const StateFile& file, std::optional<double> metric = std::nullopt);
-  /// The same with bytes that `writer` makes. A metric goes into the metadata that it writes: see `with_metric`.
+  /// The same with bytes that `writer` makes. A metric goes into the metadata that it writes: see
+  /// `with_metric`.
   std::filesystem::path save(std::int64_t number, const std::function<void(const ByteSink&)>& writer);
 
-  /// The metadata with the metric in it, as a generation carries it: {"halfstep.metric.<name>": "<value>"}. Throws
-  /// ConfigurationError where no keep_best names the metric.
+  /// The metadata with the metric in it, as a generation carries it: {"halfstep.metric.<name>": "<value>"}.
+  /// Throws ConfigurationError where no keep_best names the metric.
   Metadata with_metric(Metadata metadata, double metric) const;
 
   /// All generations there are, oldest first, damaged ones too.
@@ -83,8 +84,8 @@ class Generations {
   /// The best by the metric, of those whose header can be read; none without keep_best or metrics.
   std::optional<Generation> best() const;
 
-  /// The newest generation that reads completely and passes its checksums. None where the folder has no generation at all;
-  /// CheckpointError, with every reason, where it has some and all are damaged.
+  /// The newest generation that reads completely and passes its checksums. None where the folder has no
+  /// generation at all; CheckpointError, with every reason, where it has some and all are damaged.
   std::optional<LatestGeneration> latest() const;
   /// The same with what it holds, read once.
   std::optional<LoadedGeneration> load_latest() const;

@@ -4,12 +4,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <halfstep/numeric/bfloat16.hpp>
+#include <halfstep/numeric/float16.hpp>
 #include <optional>
 #include <string_view>
 #include <type_traits>
-
-#include <halfstep/numeric/bfloat16.hpp>
-#include <halfstep/numeric/float16.hpp>
 
 namespace halfstep {
 
@@ -53,12 +52,19 @@ constexpr DType find_dtype() {
     return DType::bf16;
   } else {
     static_assert(std::integral<T> && sizeof(T) <= 8,
-                  "halfstep::dtype_of: no stored type corresponds to T; use float, double, float16, bfloat16, bool or an "
+                  "halfstep::dtype_of: no stored type corresponds to T; use float, double, float16, "
+                  "bfloat16, bool or an "
                   "integer");
     if constexpr (std::signed_integral<T>) {
-      return sizeof(T) == 1 ? DType::i8 : sizeof(T) == 2 ? DType::i16 : sizeof(T) == 4 ? DType::i32 : DType::i64;
+      return sizeof(T) == 1   ? DType::i8
+             : sizeof(T) == 2 ? DType::i16
+             : sizeof(T) == 4 ? DType::i32
+                              : DType::i64;
     } else {
-      return sizeof(T) == 1 ? DType::u8 : sizeof(T) == 2 ? DType::u16 : sizeof(T) == 4 ? DType::u32 : DType::u64;
+      return sizeof(T) == 1   ? DType::u8
+             : sizeof(T) == 2 ? DType::u16
+             : sizeof(T) == 4 ? DType::u32
+                              : DType::u64;
     }
   }
 }

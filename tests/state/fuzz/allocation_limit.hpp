@@ -6,14 +6,12 @@
 
 namespace halfstep::test {
 
-/// While one of these is alive, the program stops at a single request for more than `largest` bytes, and when more than
-/// `together` bytes are held that were requested meanwhile. For fuzzers: AddressSanitizer reports every allocation, malloc's
-/// too. One at a time.
+/// While one of these is alive, the program stops at a single request for more than `largest` bytes, and when
+/// more than `together` bytes are held that were requested meanwhile. For fuzzers: AddressSanitizer reports
+/// every allocation, malloc's too. One at a time.
 class AllocationLimit {
  public:
-  AllocationLimit(std::size_t largest, std::size_t together) {
-    state() = {true, largest, together, 0};
-  }
+  AllocationLimit(std::size_t largest, std::size_t together) { state() = {true, largest, together, 0}; }
   AllocationLimit(const AllocationLimit&) = delete;
   AllocationLimit& operator=(const AllocationLimit&) = delete;
   ~AllocationLimit() { state().active = false; }
@@ -24,8 +22,8 @@ class AllocationLimit {
     limit.held += size;
     if (size <= limit.largest && limit.held <= limit.together) return;
     limit.active = false;
-    std::fprintf(stderr, "ALLOCATION LIMIT: %zu bytes requested (limit %zu), %zu held (limit %zu)\n", size, limit.largest,
-                 limit.held, limit.together);
+    std::fprintf(stderr, "ALLOCATION LIMIT: %zu bytes requested (limit %zu), %zu held (limit %zu)\n", size,
+                 limit.largest, limit.held, limit.together);
     std::abort();
   }
   static void freed(std::size_t size) {

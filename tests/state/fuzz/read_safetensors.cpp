@@ -1,5 +1,6 @@
-// Whatever the bytes, the reader either takes them or refuses them with CheckpointError, touches nothing outside, and
-// allocates no more than they cover. What it takes, it writes again as a file that it takes as the same.
+// Whatever the bytes, the reader either takes them or refuses them with CheckpointError, touches nothing
+// outside, and allocates no more than they cover. What it takes, it writes again as a file that it takes as
+// the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -28,7 +29,8 @@ StateFile read(std::span<const std::byte> bytes) {
 
 void write_and_read_again(const StateFile& file) {
   std::vector<std::byte> bytes;
-  safetensors::write([&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); }, file);
+  safetensors::write(
+      [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); }, file);
   const StateFile again = read(bytes);
   require(again.metadata == file.metadata, "metadata survive");
   require(again.tensors.size() == file.tensors.size(), "as many tensors");
@@ -46,7 +48,8 @@ void read_within_limits(std::span<const std::byte> bytes) {
   StateFile file;
   bool taken = false;
   try {
-    // Together: the data once, the header's text once, and what it becomes, worst for a header of many empty tensors.
+    // Together: the data once, the header's text once, and what it becomes, worst for a header of many empty
+    // tensors.
     const test::AllocationLimit limit(2 * bytes.size() + constant, 8 * bytes.size() + constant);
     file = read(bytes);
     taken = true;
@@ -72,7 +75,8 @@ void read_checksums(std::span<const std::byte> bytes) {
   header.tensors[0].name = "a";
   header.tensors[1].name = "b";
   const auto tensors = safetensors::detail::by_name(header);
-  header.metadata[safetensors::checksums_key] = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  header.metadata[safetensors::checksums_key] =
+      std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   header.metadata[safetensors::header_checksum_key] =
       halfstep::detail::to_hex(safetensors::detail::header_checksum(tensors, header.metadata));
   try {

@@ -1,16 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <span>
-#include <string>
-#include <system_error>
-#include <utility>
-#include <vector>
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -18,7 +7,17 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <halfstep/state/file_system.hpp>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 namespace halfstep {
 namespace detail {
@@ -43,20 +42,24 @@ inline constexpr std::size_t largest_transfer = std::size_t{1} << 30;
 }  // namespace detail
 
 inline FileSystem::File FileSystem::create(const std::filesystem::path& path) {
-  return detail::uninterrupted("open", [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  return detail::uninterrupted(
+      "open", [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
 }
 
 inline FileSystem::File FileSystem::open(const std::filesystem::path& path) {
-  return detail::uninterrupted("open", [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
+  return detail::uninterrupted(
+      "open", [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
 }
 
 inline FileSystem::File FileSystem::open_directory(const std::filesystem::path& path) {
-  return detail::uninterrupted("open", [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  return detail::uninterrupted("open",
+                               [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
 }
 
 inline std::size_t FileSystem::write(File file, std::span<const std::byte> bytes) {
   const std::size_t count = (std::min)(bytes.size(), detail::largest_transfer);
-  return static_cast<std::size_t>(detail::uninterrupted("write", [&] { return ::write(file, bytes.data(), count); }));
+  return static_cast<std::size_t>(
+      detail::uninterrupted("write", [&] { return ::write(file, bytes.data(), count); }));
 }
 
 inline std::size_t FileSystem::read(File file, std::int64_t offset, std::span<std::byte> bytes) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <halfstep/state/generations.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,8 +15,6 @@
 #include <system_error>
 #include <utility>
 #include <vector>
-
-#include <halfstep/state/generations.hpp>
 
 namespace halfstep {
 namespace detail {
@@ -76,8 +75,10 @@ inline std::filesystem::path Generations::path_of(std::int64_t number) const {
                     std::string(detail::generation_suffix));
 }
 
-inline std::filesystem::path Generations::save(std::int64_t number, const std::function<void(const ByteSink&)>& writer) {
-  if (number < 0) throw CheckpointError("generations: the number of a generation is " + std::to_string(number));
+inline std::filesystem::path Generations::save(std::int64_t number,
+                                               const std::function<void(const ByteSink&)>& writer) {
+  if (number < 0)
+    throw CheckpointError("generations: the number of a generation is " + std::to_string(number));
   const std::filesystem::path path = path_of(number);
   make_folder(*files_, folder_);
   publish(*files_, path, writer);
@@ -93,7 +94,8 @@ inline std::filesystem::path Generations::save(std::int64_t number, std::span<co
 
 inline std::filesystem::path Generations::save(std::int64_t number, const StateFile& file,
                                                std::optional<double> metric) {
-  return save(number, std::vector<TensorView>(file.tensors.begin(), file.tensors.end()), file.metadata, metric);
+  return save(number, std::vector<TensorView>(file.tensors.begin(), file.tensors.end()), file.metadata,
+              metric);
 }
 
 inline Metadata Generations::with_metric(Metadata metadata, double metric) const {
@@ -110,14 +112,16 @@ inline std::vector<Generation> Generations::list() const {
   std::vector<Generation> generations;
   try {
     for (const std::string& name : files_->list(folder_)) {
-      if (const auto number = detail::generation_number(name)) generations.push_back({*number, folder_ / name});
+      if (const auto number = detail::generation_number(name))
+        generations.push_back({*number, folder_ / name});
     }
   } catch (const std::system_error& error) {
     if (error.code().value() == ENOENT) return {};
     throw CheckpointError("cannot list the generations in " + folder_.string() + ": " + error.what() +
                           "; see that it is a folder and that this process may read it");
   }
-  std::sort(generations.begin(), generations.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  std::sort(generations.begin(), generations.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
   return generations;
 }
 
@@ -159,7 +163,8 @@ inline void Generations::prune(std::int64_t just_saved) const {
 
 namespace detail {
 
-/// Tries `load` on one generation after the other, the newest first, until one does not throw CheckpointError.
+/// Tries `load` on one generation after the other, the newest first, until one does not throw
+/// CheckpointError.
 template <class Result, class Load>
 std::optional<Result> newest_sound(const Generations& generations, FileSystem& files, const Load& load) {
   // One that another process has replaced by newer ones is not damaged: look again.

@@ -1,18 +1,17 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <halfstep/state/publish.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
-
-#include <unistd.h>
-
-#include <halfstep/state/publish.hpp>
 
 namespace halfstep {
 namespace detail {
@@ -21,13 +20,17 @@ inline std::string_view advice_for(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return "free some space, or save elsewhere";
+    case EFBIG:
+      return "free some space, or save elsewhere";
     case EACCES:
     case EPERM:
-    case EROFS: return "see that this process may write in the folder, or save elsewhere";
+    case EROFS:
+      return "see that this process may write in the folder, or save elsewhere";
     case ENOENT:
-    case ENOTDIR: return "see that the folder exists";
-    default: return "see to the disk, or save elsewhere";
+    case ENOTDIR:
+      return "see that the folder exists";
+    default:
+      return "see to the disk, or save elsewhere";
   }
 }
 
@@ -37,8 +40,8 @@ decltype(auto) while_saving(const std::filesystem::path& path, std::string_view 
   try {
     return call();
   } catch (const std::system_error& error) {
-    throw CheckpointError("cannot save " + path.string() + ": " + error.what() + "; " + std::string(outcome) + "; " +
-                          std::string(advice_for(error.code().value())));
+    throw CheckpointError("cannot save " + path.string() + ": " + error.what() + "; " + std::string(outcome) +
+                          "; " + std::string(advice_for(error.code().value())));
   }
 }
 
@@ -50,11 +53,13 @@ inline std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 inline constexpr std::string_view temporary_suffix = ".halfstep-partial";
 
-inline bool is_temporary(std::string_view name) { return name.starts_with('.') && name.ends_with(temporary_suffix); }
+inline bool is_temporary(std::string_view name) {
+  return name.starts_with('.') && name.ends_with(temporary_suffix);
+}
 
-/// A saving process holds a shared lock on the folder for as long as its temporary is there, and a killed one holds none.
-/// So whoever gets the folder alone finds temporaries that nobody will finish. Where folders cannot be locked, or
-/// something cannot be removed, it stays: that costs space, and no save.
+/// A saving process holds a shared lock on the folder for as long as its temporary is there, and a killed one
+/// holds none. So whoever gets the folder alone finds temporaries that nobody will finish. Where folders
+/// cannot be locked, or something cannot be removed, it stays: that costs space, and no save.
 inline void remove_left_overs(FileSystem& files, FileSystem::File folder, const std::filesystem::path& path) {
   try {
     if (files.lock(folder, FileSystem::Lock::exclusive_if_free)) {
@@ -114,7 +119,9 @@ class Temporary {
 /// Small pieces go to the file together, large ones as they are.
 class BufferedFile {
  public:
-  BufferedFile(FileSystem& files, FileSystem::File file) : files_(files), file_(file) { buffer_.reserve(capacity); }
+  BufferedFile(FileSystem& files, FileSystem::File file) : files_(files), file_(file) {
+    buffer_.reserve(capacity);
+  }
 
   void write(std::span<const std::byte> bytes) {
     if (bytes.size() > capacity - buffer_.size()) flush();
@@ -157,8 +164,9 @@ inline void publish(FileSystem& files, const std::filesystem::path& path,
     file.close();
     temporary.rename_to_target();
   });
-  detail::while_saving(path, "the new file is in place, but a loss of power may still bring back what was there before",
-                       [&] { files.fsync_directory(folder.get()); });
+  detail::while_saving(
+      path, "the new file is in place, but a loss of power may still bring back what was there before",
+      [&] { files.fsync_directory(folder.get()); });
 }
 
 inline void make_folder(FileSystem& files, const std::filesystem::path& folder) {

@@ -5,22 +5,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <halfstep/state/checksum.hpp>
+#include <halfstep/state/state_file.hpp>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include <halfstep/state/checksum.hpp>
-#include <halfstep/state/safetensors.hpp>
-
 namespace halfstep::safetensors::detail {
 
 using halfstep::detail::from_hex;
-using halfstep::detail::read_all;
 using halfstep::detail::to_hex;
 
 /// A name from a file, fit to stand in a message: short, and without characters that a terminal obeys.
@@ -56,9 +53,12 @@ inline std::optional<std::int64_t> bytes_of(DType dtype, const std::vector<std::
   return empty ? 0 : *bytes;
 }
 
-/// A SAX handler that refuses what it does not expect; for each kind of text there is one that expects something.
+/// A SAX handler that refuses what it does not expect; for each kind of text there is one that expects
+/// something.
 struct RefuseAll : nlohmann::json_sax<nlohmann::json> {
-  [[noreturn]] static bool unexpected(const char* what) { throw Unsound(std::string("the header has ") + what); }
+  [[noreturn]] static bool unexpected(const char* what) {
+    throw Unsound(std::string("the header has ") + what);
+  }
   bool null() override { unexpected("a null out of place"); }
   bool boolean(bool) override { unexpected("a truth value out of place"); }
   bool number_integer(number_integer_t) override { unexpected("a negative number, or one out of place"); }
@@ -78,12 +78,20 @@ struct RefuseAll : nlohmann::json_sax<nlohmann::json> {
   }
 };
 
-/// Header text to `Header`. Its memory is bounded by the text: places for the tensors are counted in advance, from the
-/// shortest text that a tensor can have.
+inline void parse_json(std::string_view text, RefuseAll& handler) {
+  // The library takes a zero byte for the end of the text, whatever comes after it.
+  if (text.find('\0') != text.npos) throw Unsound("the header is no JSON: it has a zero byte");
+  nlohmann::json::sax_parse(text.begin(), text.end(), &handler);
+}
+
+/// Header text to `Header`. Its memory is bounded by the text: places for the tensors are counted in advance,
+/// from the shortest text that a tensor can have.
 class HeaderParser : public RefuseAll {
  public:
-  HeaderParser(Header& header, const Limits& limits, std::size_t text_size) : header_(header), limits_(limits) {
-    constexpr std::size_t shortest = std::string_view(R"("":{"dtype":"U8","shape":[],"data_offsets":[0,0]})").size();
+  HeaderParser(Header& header, const Limits& limits, std::size_t text_size)
+      : header_(header), limits_(limits) {
+    constexpr std::size_t shortest =
+        std::string_view(R"("":{"dtype":"U8","shape":[],"data_offsets":[0,0]})").size();
     header_.tensors.reserve(text_size / shortest);
   }
 
@@ -231,8 +239,9 @@ class ChecksumsParser : public RefuseAll {
   }
   bool end_object() override { return true; }
   bool key(string_t& name) override {
-    const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), name,
-                                        [](const TensorInfo* tensor, const auto& text) { return tensor->name < text; });
+    const auto found =
+        std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                         [](const TensorInfo* tensor, const auto& text) { return tensor->name < text; });
     if (found == tensors_.end() || (*found)->name != name) {
       throw Unsound("a checksum is for a tensor " + in_quotes(name) + " that is not there");
     }
@@ -253,8 +262,8 @@ class ChecksumsParser : public RefuseAll {
   bool inside_ = false;
 };
 
-/// Of names, types, shapes and metadata, in whatever order and spelling the JSON has them: a tool that rewrites the header
-/// and changes nothing does not make it wrong.
+/// Of names, types, shapes and metadata, in whatever order and spelling the JSON has them: a tool that
+/// rewrites the header and changes nothing does not make it wrong.
 inline std::uint32_t header_checksum(const std::vector<TensorInfo*>& tensors, const Metadata& metadata) {
   std::uint32_t sum = 0;
   const auto add_number = [&](std::uint64_t value) {
@@ -281,14 +290,16 @@ inline std::uint32_t header_checksum(const std::vector<TensorInfo*>& tensors, co
   return sum;
 }
 
-/// Checks the tensors against each other and the space for them, from `begin` to `end` of the file, and puts them in order.
+/// Checks the tensors against each other and the space for them, from `begin` to `end` of the file, and puts
+/// them in order.
 inline void place_tensors(std::vector<TensorInfo>& tensors, std::int64_t begin, std::int64_t end) {
   for (const TensorInfo& tensor : tensors) {
     const std::optional<std::int64_t> bytes = bytes_of(tensor.dtype, tensor.shape);
     if (!bytes) throw Unsound("tensor " + in_quotes(tensor.name) + " has a shape that overflows");
     if (*bytes != tensor.bytes) {
-      throw Unsound("tensor " + in_quotes(tensor.name) + " of type " + std::string(name_of(tensor.dtype)) + " has " +
-                    std::to_string(tensor.bytes) + " bytes where its shape needs " + std::to_string(*bytes));
+      throw Unsound("tensor " + in_quotes(tensor.name) + " of type " + std::string(name_of(tensor.dtype)) +
+                    " has " + std::to_string(tensor.bytes) + " bytes where its shape needs " +
+                    std::to_string(*bytes));
     }
   }
   std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
@@ -298,18 +309,20 @@ inline void place_tensors(std::vector<TensorInfo>& tensors, std::int64_t begin, 
   for (TensorInfo& tensor : tensors) {
     if (tensor.offset != taken) {
       throw Unsound("tensor " + in_quotes(tensor.name) + " begins at byte " + std::to_string(tensor.offset) +
-                    " of the data, where " + std::to_string(taken) + " was expected: tensors overlap or leave a gap");
+                    " of the data, where " + std::to_string(taken) +
+                    " was expected: tensors overlap or leave a gap");
     }
     if (tensor.bytes > end - begin - taken) {
-      throw Unsound("tensor " + in_quotes(tensor.name) + " ends at byte " + std::to_string(begin + taken) + " + " +
-                    std::to_string(tensor.bytes) + " of a file of " + std::to_string(end) + " bytes: it is truncated");
+      throw Unsound("tensor " + in_quotes(tensor.name) + " ends at byte " + std::to_string(begin + taken) +
+                    " + " + std::to_string(tensor.bytes) + " of a file of " + std::to_string(end) +
+                    " bytes: it is truncated");
     }
     taken += tensor.bytes;
     tensor.offset += begin;
   }
   if (begin + taken != end) {
-    throw Unsound("the tensors end at byte " + std::to_string(begin + taken) + " of a file of " + std::to_string(end) +
-                  " bytes: something else follows them");
+    throw Unsound("the tensors end at byte " + std::to_string(begin + taken) + " of a file of " +
+                  std::to_string(end) + " bytes: something else follows them");
   }
 }
 
@@ -319,32 +332,37 @@ inline void take_checksums(Header& header, const std::vector<TensorInfo*>& tenso
   const auto own = header.metadata.find(header_checksum_key);
   if (checksums == header.metadata.end() && own == header.metadata.end()) return;
   if (checksums == header.metadata.end() || own == header.metadata.end()) {
-    throw Unsound(std::string("the metadata has only one of ") + checksums_key + " and " + header_checksum_key);
+    throw Unsound(std::string("the metadata has only one of ") + checksums_key + " and " +
+                  header_checksum_key);
   }
   const std::string found = to_hex(header_checksum(tensors, header.metadata));
   if (found != own->second) {
-    throw Unsound("the header has the checksum " + found + ", but was written with " + in_quotes(own->second) +
+    throw Unsound("the header has the checksum " + found + ", but was written with " +
+                  in_quotes(own->second) +
                   ": it is damaged, or was changed by a program that kept the old checksums");
   }
   ChecksumsParser parser(tensors);
-  nlohmann::json::sax_parse(checksums->second, &parser);
+  parse_json(checksums->second, parser);
   for (const TensorInfo* tensor : tensors) {
-    if (!tensor->checksum) throw Unsound("tensor " + in_quotes(tensor->name) + " has no checksum, and others have");
+    if (!tensor->checksum)
+      throw Unsound("tensor " + in_quotes(tensor->name) + " has no checksum, and others have");
   }
   header.metadata.erase(checksums_key);
   header.metadata.erase(header_checksum_key);
 }
 
 /// The header `text` of a file that ends at byte `end` and has its data from `begin`. Throws Unsound.
-inline Header parse_header(std::string_view text, std::int64_t begin, std::int64_t end, const Limits& limits) {
+inline Header parse_header(std::string_view text, std::int64_t begin, std::int64_t end,
+                           const Limits& limits) {
   Header header;
   // The format demands it, and JSON libraries are lenient in what they pass over.
   if (!text.starts_with('{')) throw Unsound("the header does not begin with '{'");
   HeaderParser parser(header, limits, text.size());
-  nlohmann::json::sax_parse(text.begin(), text.end(), &parser);
+  parse_json(text, parser);
   place_tensors(header.tensors, begin, end);
   const std::vector<TensorInfo*> tensors = by_name(header);
-  const auto twice = std::adjacent_find(tensors.begin(), tensors.end(), [](auto* a, auto* b) { return a->name == b->name; });
+  const auto twice =
+      std::adjacent_find(tensors.begin(), tensors.end(), [](auto* a, auto* b) { return a->name == b->name; });
   if (twice != tensors.end()) throw Unsound("tensor " + in_quotes((*twice)->name) + " is there twice");
   take_checksums(header, tensors);
   return header;

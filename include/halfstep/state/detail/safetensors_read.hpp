@@ -1,10 +1,15 @@
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <halfstep/state/checksum.hpp>
+#include <halfstep/state/detail/safetensors_header.hpp>
+#include <halfstep/state/safetensors.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,14 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include <sys/mman.h>
-
-#include <halfstep/state/checksum.hpp>
-#include <halfstep/state/detail/safetensors_header.hpp>
-#include <halfstep/state/safetensors.hpp>
-
 namespace halfstep::safetensors {
 namespace detail {
+
+using halfstep::detail::read_all;
 
 /// Bytes that are read, and their checksum taken while they are still in the cache.
 inline constexpr std::size_t piece = std::size_t{1} << 18;
@@ -30,8 +31,9 @@ decltype(auto) while_loading(const std::filesystem::path& path, const Call& call
   try {
     return call();
   } catch (const Unsound& unsound) {
-    throw CheckpointError("cannot load " + path.string() + ": " + unsound.text +
-                          "; nothing was loaded from it: copy it again from where it came, or take another checkpoint");
+    throw CheckpointError(
+        "cannot load " + path.string() + ": " + unsound.text +
+        "; nothing was loaded from it: copy it again from where it came, or take another checkpoint");
   } catch (const std::system_error& error) {
     throw CheckpointError("cannot load " + path.string() + ": " + error.what() +
                           "; see that it is a file and that this process may read it");
@@ -47,12 +49,14 @@ inline Header read_header_of(FileSystem& files, FileSystem::File file, const Lim
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < 8; ++i) length |= std::to_integer<std::uint64_t>(prefix[i]) << (8 * i);
   if (length > static_cast<std::uint64_t>((std::max)(limits.header_bytes, std::int64_t{0}))) {
-    throw Unsound("its first 8 bytes ask for a header of " + std::to_string(length) + " bytes, more than the limit of " +
-                  std::to_string(limits.header_bytes) + ": it is damaged, or no safetensors file");
+    throw Unsound("its first 8 bytes ask for a header of " + std::to_string(length) +
+                  " bytes, more than the limit of " + std::to_string(limits.header_bytes) +
+                  ": it is damaged, or no safetensors file");
   }
   if (length > static_cast<std::uint64_t>(size - 8)) {
-    throw Unsound("its first 8 bytes ask for a header of " + std::to_string(length) + " bytes, but the file has only " +
-                  std::to_string(size) + ": it is truncated, or no safetensors file");
+    throw Unsound("its first 8 bytes ask for a header of " + std::to_string(length) +
+                  " bytes, but the file has only " + std::to_string(size) +
+                  ": it is truncated, or no safetensors file");
   }
   std::string text(static_cast<std::size_t>(length), '\0');
   if (read_all(files, file, 8, std::as_writable_bytes(std::span(text))) != text.size()) {
@@ -63,7 +67,8 @@ inline Header read_header_of(FileSystem& files, FileSystem::File file, const Lim
 
 /// Goes through a tensor's bytes in pieces; destination(offset, size) is where to put one.
 template <class Destination>
-void read_tensor(FileSystem& files, FileSystem::File file, const TensorInfo& tensor, const Destination& destination) {
+void read_tensor(FileSystem& files, FileSystem::File file, const TensorInfo& tensor,
+                 const Destination& destination) {
   std::uint32_t checksum = 0;
   const auto size = static_cast<std::size_t>(tensor.bytes);
   for (std::size_t done = 0; done < size; done += piece) {
@@ -79,8 +84,8 @@ void read_tensor(FileSystem& files, FileSystem::File file, const TensorInfo& ten
   }
 }
 
-/// `size` bytes of memory. Asking for large pages first makes a fault for each 2 MiB instead of one for each 4 KiB, and
-/// those cost more than reading does.
+/// `size` bytes of memory. Asking for large pages first makes a fault for each 2 MiB instead of one for each
+/// 4 KiB, and those cost more than reading does.
 inline std::vector<std::byte> bytes_to_fill(std::size_t size) {
   std::vector<std::byte> bytes;
   bytes.reserve(size);
@@ -99,17 +104,19 @@ inline Reader::Reader(const std::filesystem::path& path, const Limits& limits, F
     : path_(path),
       files_(files),
       file_(files, detail::while_loading(path, [&] { return files.open(path); })),
-      header_(detail::while_loading(path, [&] { return detail::read_header_of(files, file_.get(), limits); })) {}
+      header_(
+          detail::while_loading(path, [&] { return detail::read_header_of(files, file_.get(), limits); })) {}
 
 inline void Reader::read(const TensorInfo& tensor, std::span<std::byte> destination) {
   if (static_cast<std::int64_t>(destination.size()) != tensor.bytes) {
-    throw CheckpointError("cannot load " + path_.string() + ": tensor " + detail::in_quotes(tensor.name) + " has " +
-                          std::to_string(tensor.bytes) + " bytes, and there is space for " +
+    throw CheckpointError("cannot load " + path_.string() + ": tensor " + detail::in_quotes(tensor.name) +
+                          " has " + std::to_string(tensor.bytes) + " bytes, and there is space for " +
                           std::to_string(destination.size()));
   }
   detail::while_loading(path_, [&] {
-    detail::read_tensor(files_, file_.get(), tensor,
-                        [&](std::size_t offset, std::size_t size) { return destination.subspan(offset, size); });
+    detail::read_tensor(files_, file_.get(), tensor, [&](std::size_t offset, std::size_t size) {
+      return destination.subspan(offset, size);
+    });
   });
 }
 

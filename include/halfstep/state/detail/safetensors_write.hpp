@@ -4,22 +4,21 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <halfstep/state/checksum.hpp>
+#include <halfstep/state/detail/safetensors_header.hpp>
+#include <halfstep/state/safetensors.hpp>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include <halfstep/state/checksum.hpp>
-#include <halfstep/state/detail/safetensors_header.hpp>
-#include <halfstep/state/safetensors.hpp>
-
 namespace halfstep::safetensors {
 namespace detail {
 
-static_assert(std::endian::native == std::endian::little, "halfstep: safetensors files are written as memory has the bytes");
+static_assert(std::endian::native == std::endian::little,
+              "halfstep: safetensors files are written as memory has the bytes");
 
 [[noreturn]] inline void refuse_to_write(const std::string& found) {
   throw CheckpointError("cannot write a safetensors file: " + found);
@@ -36,7 +35,8 @@ inline std::string json_text(const std::string& text) {
 
 inline void check(const TensorView& tensor) {
   const std::string name = "tensor " + in_quotes(tensor.name);
-  if (tensor.name == "__metadata__") refuse_to_write(name + " has the name that the format keeps for metadata");
+  if (tensor.name == "__metadata__")
+    refuse_to_write(name + " has the name that the format keeps for metadata");
   std::string shape;
   bool negative = false;
   for (const std::int64_t size : tensor.shape) {
@@ -64,7 +64,8 @@ inline std::string header_text(std::span<const TensorView> tensors, Metadata met
     if (i > 0 && sorted[i]->name == sorted[i - 1]->name) {
       refuse_to_write("two tensors are named " + in_quotes(sorted[i]->name));
     }
-    checksums += (i > 0 ? "," : "") + json_text(sorted[i]->name) + ":\"" + to_hex(*sorted[i]->checksum) + "\"";
+    checksums +=
+        (i > 0 ? "," : "") + json_text(sorted[i]->name) + ":\"" + to_hex(*sorted[i]->checksum) + "\"";
   }
   for (const char* key : {checksums_key, header_checksum_key}) {
     if (metadata.count(key) != 0) refuse_to_write("metadata " + in_quotes(key) + " is the format's own");
@@ -79,9 +80,12 @@ inline std::string header_text(std::span<const TensorView> tensors, Metadata met
   text += "}";
   std::int64_t offset = 0;
   for (const TensorInfo& tensor : header.tensors) {
-    text += "," + json_text(tensor.name) + ":{\"dtype\":\"" + std::string(name_of(tensor.dtype)) + "\",\"shape\":[";
-    for (std::size_t i = 0; i < tensor.shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(tensor.shape[i]);
-    text += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + tensor.bytes) + "]}";
+    text += "," + json_text(tensor.name) + ":{\"dtype\":\"" + std::string(name_of(tensor.dtype)) +
+            "\",\"shape\":[";
+    for (std::size_t i = 0; i < tensor.shape.size(); ++i)
+      text += (i > 0 ? "," : "") + std::to_string(tensor.shape[i]);
+    text +=
+        "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + tensor.bytes) + "]}";
     offset += tensor.bytes;
   }
   text += "}";
