@@ -61,6 +61,12 @@ struct GivenGradients {
     return {tape.record(operation::Loss{}, sum, wanted, Backward{this, &batch}), batch.count};
   }
 
+  /// The numbers of one weight that the model computes with.
+  template <class Tape>
+  auto forward(Tape& tape, std::size_t which) const {
+    return tape.template weight<typename Tape::Compute>(weights[which]);
+  }
+
   std::vector<Parameter> weights;
   bool rounds;
 };
