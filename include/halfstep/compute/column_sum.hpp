@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/compute/matrix.hpp>
 #include <halfstep/compute/vectorize.hpp>
@@ -13,9 +12,10 @@ namespace halfstep::compute {
 
 namespace detail {
 
-/// Rows that one task sums up: about one chunk of elements, and never so few that the partial sums are worth noting.
+/// Rows that one task sums up: about one chunk of elements, and never so few that the partial sums are worth
+/// noting.
 inline std::int64_t rows_of_column_block(std::int64_t columns) {
-  return (std::max)(std::int64_t{64}, chunk_size / columns);
+  return (std::max)(std::int64_t{16}, chunk_size / columns);
 }
 
 /// Sums of one block of rows, in float. Four rows at a time, which shortens the chain of roundings.
@@ -77,18 +77,19 @@ struct ColumnSumTotal {
 
 }  // namespace detail
 
-/// sums[j] = the sum of column j, or += where `accumulate`: in float, whatever the type of the values, and the same
-/// bits for every number of threads. A matrix without rows sums to zeros. `values` is no transposed view; `sums` has
-/// room for one float a column and must not overlap it; partial sums come from the arena.
+/// sums[j] = the sum of column j, or += where `accumulate`: in float, whatever the type of the values, and
+/// the same bits for every number of threads. A matrix without rows sums to zeros. `values` is no transposed
+/// view; `sums` has room for one float a column and must not overlap it; partial sums come from the arena.
 template <class T>
-void column_sum(Host& host, Arena<Host>& arena, Matrix<const T> values, float* sums, bool accumulate = false) {
+void column_sum(Host& host, Arena<Host>& arena, Matrix<const T> values, float* sums,
+                bool accumulate = false) {
   if (values.columns == 0) return;
   const std::int64_t block_rows = detail::rows_of_column_block(values.columns);
   const std::int64_t blocks = (values.rows + block_rows - 1) / block_rows;
   float* partials = arena.allocate<float>(blocks * values.columns);
-  for_each_task(host, blocks, detail::ColumnSumBlock<T>{values, block_rows, partials});
-  for_each_task(host, (values.columns + chunk_size - 1) / chunk_size,
-                detail::ColumnSumTotal{partials, blocks, values.columns, accumulate, sums});
+  for_each_chunk(host, blocks, detail::ColumnSumBlock<T>{values, block_rows, partials});
+  for_each_chunk(host, (values.columns + chunk_size - 1) / chunk_size,
+                 detail::ColumnSumTotal{partials, blocks, values.columns, accumulate, sums});
 }
 
 }  // namespace halfstep::compute

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
-
 #include <halfstep/compute/convert.hpp>
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/tensor/tensor.hpp>
+#include <type_traits>
 
 namespace halfstep {
 
@@ -40,11 +39,11 @@ struct CastBackward {
 
 }  // namespace detail
 
-/// The input in type T: itself where that is its type, else a copy rounded to nearest even. Operations take their
-/// operands through it, so a model seldom needs to call it.
+/// The input in type T: itself where that is its type, else a copy rounded to nearest even. Operations take
+/// their operands through it, so a model seldom needs to call it.
 ///
-/// `input` is a variable or a tensor in the program's memory, of any shape. The gradient goes back rounded to the
-/// input's type.
+/// `input` is a variable or a tensor in the program's memory, of any shape. The gradient goes back rounded to
+/// the input's type.
 template <class T, class Tape, class Input>
 Variable<T> cast(Tape& tape, const Input& input) {
   const auto variable = tape.variable(input);

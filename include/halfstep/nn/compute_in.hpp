@@ -6,8 +6,8 @@ namespace halfstep {
 ///
 ///     ComputeIn<float, Linear> head{256, 10};
 ///
-/// `Layer` offers `template <class T> apply(tape, input) const`. Its master weights are where all are; the numbers that
-/// it computes with are those masters where T is float.
+/// `Layer` offers `template <class T> apply(tape, input) const`. Its master weights are where all are; the
+/// numbers that it computes with are those masters where T is float.
 template <class T, class Layer>
 struct ComputeIn : Layer {
   using Layer::Layer;

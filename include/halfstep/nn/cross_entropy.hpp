@@ -2,10 +2,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <limits>
-#include <string>
-#include <type_traits>
-
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/compute/reduce.hpp>
 #include <halfstep/compute/vectorize.hpp>
@@ -20,6 +16,9 @@
 #include <halfstep/numeric/traits.hpp>
 #include <halfstep/policy/operation.hpp>
 #include <halfstep/tensor/tensor.hpp>
+#include <limits>
+#include <string>
+#include <type_traits>
 
 namespace halfstep {
 
@@ -32,8 +31,8 @@ struct CrossEntropyOptions {
 
 namespace detail {
 
-/// log sum exp of a row is maximum + log_sum. They are kept apart: added up in float, large logits would swallow the
-/// digits of the logarithm.
+/// log sum exp of a row is maximum + log_sum. They are kept apart: added up in float, large logits would
+/// swallow the digits of the logarithm.
 struct LogSumExp {
   float maximum;
   float log_sum;
@@ -99,8 +98,8 @@ struct CrossEntropyForward {
       }
       const std::int64_t classes = batch.classes;
       const T* logits = batch.logits + row * classes;
-      const float maximum = compute::detail::reduce_range(0, classes, ValueTerm<T>{logits},
-                                                          -numeric_traits<float>::largest, compute::Maximum{});
+      const float maximum = compute::detail::reduce_range(
+          0, classes, ValueTerm<T>{logits}, -numeric_traits<float>::largest, compute::Maximum{});
       const float sum =
           compute::detail::reduce_range(0, classes, ShiftedExp<T>{logits, maximum}, 0.0f, compute::Plus{});
       const LogSumExp normalizer{maximum, math::log(sum)};
@@ -136,16 +135,17 @@ struct CrossEntropyGradient {
         return;
       }
       const T* logits = batch.logits + begin;
-      const auto [maximum, log_sum] = normalizers[row];
-      const auto [hit, off] = batch.weights;
+      const LogSumExp normalizer = normalizers[row];
+      const LabelWeights weights = batch.weights;
       const auto count = static_cast<std::int32_t>(batch.classes);
       const auto position = static_cast<std::uint32_t>(label);
       HALFSTEP_SIMD
       for (std::int32_t k = 0; k < count; ++k) {
-        const float probability = math::exp((static_cast<float>(logits[k]) - maximum) - log_sum);
+        const float probability =
+            math::exp((static_cast<float>(logits[k]) - normalizer.maximum) - normalizer.log_sum);
         // A mask, because a branch here keeps the loop from being vectorised.
         const std::uint32_t is_label = mask_if_less(static_cast<std::uint32_t>(k) ^ position, 1u);
-        const float weight = off + float_of(bits_of(hit) & is_label);
+        const float weight = weights.off + float_of(bits_of(weights.hit) & is_label);
         store_gradient(target, k, (probability - weight) * scale);
       }
     });
@@ -177,7 +177,8 @@ std::int64_t count_valid_labels(const Shape& logits, const Tensor<Label>& labels
                              "; it must be from 0 to 1");
   }
   if (logits.rank() == 0) {
-    throw ShapeError("cross_entropy: the logits are a scalar; their last extent must be the number of classes");
+    throw ShapeError(
+        "cross_entropy: the logits are a scalar; their last extent must be the number of classes");
   }
   if (logits.size() == 0) {
     throw ShapeError("cross_entropy: empty batch, the logits have shape " + logits.text() +
@@ -196,9 +197,10 @@ std::int64_t count_valid_labels(const Shape& logits, const Tensor<Label>& labels
     const auto label = static_cast<std::int64_t>(labels[row]);
     if (label == options.ignore_index) continue;
     if (label < 0 || label >= classes) {
-      throw ShapeError("cross_entropy: label " + std::to_string(label) + " at position " + std::to_string(row) +
-                       " is outside [0, " + std::to_string(classes) + "), the classes of logits of shape " +
-                       logits.text() + "; ignore_index is " + std::to_string(options.ignore_index));
+      throw ShapeError("cross_entropy: label " + std::to_string(label) + " at position " +
+                       std::to_string(row) + " is outside [0, " + std::to_string(classes) +
+                       "), the classes of logits of shape " + logits.text() + "; ignore_index is " +
+                       std::to_string(options.ignore_index));
     }
     ++valid;
   }
@@ -207,22 +209,22 @@ std::int64_t count_valid_labels(const Shape& logits, const Tensor<Label>& labels
 
 }  // namespace detail
 
-/// Softmax cross-entropy over the last axis, summed over the rows whose label is not `ignore_index`, and their number:
-/// the mean is PyTorch's cross_entropy. With label smoothing s over K classes a row's loss is
+/// Softmax cross-entropy over the last axis, summed over the rows whose label is not `ignore_index`, and
+/// their number: the mean is PyTorch's cross_entropy. With label smoothing s over K classes a row's loss is
 /// (1 - s) (-log p[label]) + s/K sum_k (-log p[k]).
 ///
-/// `logits` is a variable [..., classes] of any type, `labels` integers in the program's memory, one for each row. All
-/// arithmetic is float, by log-sum-exp, so that no logit is too large; the gradient p - q is rounded once, to the
-/// type of the logits. Terms of weight zero are left out: a logit of -inf, a masked class, costs nothing as long as
-/// it is not asked for. Where it is asked for, as the label or by smoothing, which asks for every class, the loss is
-/// +inf, as mathematics has it, while the gradient stays finite: such a step shows a non-finite loss and no overflow.
-/// A row of nothing but -inf has no distribution: NaN.
+/// `logits` is a variable [..., classes] of any type, `labels` integers in the program's memory, one for each
+/// row. All arithmetic is float, by log-sum-exp, so that no logit is too large; the gradient p - q is rounded
+/// once, to the type of the logits. Terms of weight zero are left out: a logit of -inf, a masked class, costs
+/// nothing as long as it is not asked for. Where it is asked for, as the label or by smoothing, which asks
+/// for every class, the loss is +inf, as mathematics has it, while the gradient stays finite: such a step
+/// shows a non-finite loss and no overflow. A row of nothing but -inf has no distribution: NaN.
 ///
 /// Throws ShapeError for an empty batch, a number of labels other than that of the rows and a label outside
 /// [0, classes), ConfigurationError for a smoothing outside [0, 1]; nothing has been computed then.
 template <class Tape, class Input, class L>
-  requires std::integral<L>
-Loss cross_entropy(Tape& tape, const Input& logits, const Tensor<L>& labels, CrossEntropyOptions options = {}) {
+requires std::integral<L> Loss cross_entropy(Tape& tape, const Input& logits, const Tensor<L>& labels,
+                                             CrossEntropyOptions options = {}) {
   const auto x = tape.variable(logits);
   using T = typename decltype(x)::value_type;
   using Label = std::remove_const_t<L>;
@@ -230,8 +232,8 @@ Loss cross_entropy(Tape& tape, const Input& logits, const Tensor<L>& labels, Cro
   const std::int64_t rows = x.rows(), classes = x.columns();
   const detail::LabelWeights weights{1.0f - options.label_smoothing,
                                      options.label_smoothing / static_cast<float>(classes)};
-  const detail::CrossEntropyRows<T, Label> batch{
-      x.data(), tape.upload(labels).data(), rows, classes, options.ignore_index, weights};
+  const detail::CrossEntropyRows<T, Label> batch{x.data(), tape.upload(labels).data(), rows,
+                                                 classes,  options.ignore_index,       weights};
   auto* normalizers = tape.arena().template allocate<detail::LogSumExp>(rows);
   float* losses = tape.arena().template allocate<float>(rows);
   compute::for_each_task(tape.device(), batch.tasks(),

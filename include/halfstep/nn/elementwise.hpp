@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/host_device.hpp>
+#include <halfstep/numeric/simd.hpp>
 #include <halfstep/tensor/tensor.hpp>
 
 namespace halfstep::detail {
@@ -16,7 +16,7 @@ struct ElementwiseKernel {
   Function function;
   const T* input;
   T* output;
-  HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
+  HALFSTEP_INLINE HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
     output[i] = static_cast<T>(function.value(static_cast<float>(input[i])));
   }
 };
@@ -28,7 +28,7 @@ struct ElementwiseGradientKernel {
   const T* input;
   const T* output_gradient;
   GradientTarget<T> input_gradient;
-  HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
+  HALFSTEP_INLINE HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
     const float x = static_cast<float>(input[i]);
     store_gradient(input_gradient, i, function.gradient(x, static_cast<float>(output_gradient[i])));
   }
@@ -48,8 +48,8 @@ struct ElementwiseBackward {
   }
 };
 
-/// Records y = f(x) for each element. `Function` has `value(x)`, and `gradient(x, dy)` that gives dy f'(x), both on
-/// floats and for host and device. The backward pass needs nothing but the input.
+/// Records y = f(x) for each element. `Function` has `value(x)`, and `gradient(x, dy)` that gives dy f'(x),
+/// both on floats and for host and device. The backward pass needs nothing but the input.
 template <class Operation, class T, class Function, class Tape>
 Variable<T> record_elementwise(Tape& tape, const Variable<T>& input, const Function& function) {
   const Tensor<T> result = tape.template allocate<T>(input.shape());

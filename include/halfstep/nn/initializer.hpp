@@ -5,19 +5,18 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <halfstep/error.hpp>
+#include <halfstep/numeric/philox.hpp>
+#include <halfstep/numeric/traits.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include <halfstep/error.hpp>
-#include <halfstep/numeric/philox.hpp>
-#include <halfstep/numeric/traits.hpp>
-
 namespace halfstep {
 
-/// How a parameter gets its first values. A value depends on the seed, the parameter's name and the element's index
-/// alone (Philox, Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011): not on the device, the number of
-/// threads, or the other parameters of the model.
+/// How a parameter gets its first values. A value depends on the seed, the parameter's name and the element's
+/// index alone (Philox, Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011): not on the device,
+/// the number of threads, or the other parameters of the model.
 ///
 /// The makers throw ConfigurationError for numbers that make no sense.
 class Initializer {
@@ -34,13 +33,13 @@ class Initializer {
   static Initializer normal(float standard_deviation) {
     return {Kind::normal, checked("normal", "standard_deviation", standard_deviation)};
   }
-  /// Uniform within 1/sqrt(fan_in): what PyTorch gives the weight and the bias of a linear layer, where fan_in is the
-  /// number of input features. (It calls kaiming_uniform_ with a = sqrt(5).)
+  /// Uniform within 1/sqrt(fan_in): what PyTorch gives the weight and the bias of a linear layer, where
+  /// fan_in is the number of input features. (It calls kaiming_uniform_ with a = sqrt(5).)
   static Initializer kaiming_uniform(std::int64_t fan_in) {
     return uniform(static_cast<float>(1.0 / std::sqrt(checked("kaiming_uniform", fan_in))));
   }
-  /// Uniform within sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, Understanding the Difficulty of Training Deep
-  /// Feedforward Neural Networks, 2010).
+  /// Uniform within sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, Understanding the Difficulty of Training
+  /// Deep Feedforward Neural Networks, 2010).
   static Initializer xavier_uniform(std::int64_t fan_in, std::int64_t fan_out) {
     return uniform(static_cast<float>(
         std::sqrt(6.0 / (checked("xavier_uniform", fan_in) + checked("xavier_uniform", fan_out)))));
@@ -80,8 +79,8 @@ class Initializer {
 
   static float checked(const char* maker, const char* what, float number) {
     if (is_finite(number) && number >= 0.0f) return number;
-    throw ConfigurationError(std::string("Initializer::") + maker + ": " + what + " is " + std::to_string(number) +
-                             "; it must be finite and not negative");
+    throw ConfigurationError(std::string("Initializer::") + maker + ": " + what + " is " +
+                             std::to_string(number) + "; it must be finite and not negative");
   }
   static double checked(const char* maker, std::int64_t fan) {
     if (fan >= 1) return static_cast<double>(fan);

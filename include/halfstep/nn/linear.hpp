@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-
 #include <halfstep/compute/column_sum.hpp>
 #include <halfstep/compute/matmul.hpp>
 #include <halfstep/compute/matrix.hpp>
@@ -13,6 +11,7 @@
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/policy/operation.hpp>
 #include <halfstep/tensor/tensor.hpp>
+#include <string>
 
 namespace halfstep {
 
@@ -51,14 +50,14 @@ struct LinearOptions {
   bool bias = true;
 };
 
-/// y = x W^T + b over the last axis: [..., in_features] -> [..., out_features], with PyTorch's shapes and first values
-/// (uniform within 1/sqrt(in_features), weight and bias alike).
+/// y = x W^T + b over the last axis: [..., in_features] -> [..., out_features], with PyTorch's shapes and
+/// first values (uniform within 1/sqrt(in_features), weight and bias alike).
 ///
 ///     Linear hidden{64, 256};
 ///     Linear head{256, 10, {.bias = false}};
 ///
-/// Products are summed in float and rounded once, bias included. The gradients of weight and bias are float; that of
-/// the input has the input's type. A layer may be used several times in a pass: its gradients add up.
+/// Products are summed in float and rounded once, bias included. The gradients of weight and bias are float;
+/// that of the input has the input's type. A layer may be used several times in a pass: its gradients add up.
 class Linear {
  public:
   /// Throws ConfigurationError unless both sizes are 1 or more.
@@ -67,8 +66,8 @@ class Linear {
         bias(Shape{options.bias ? out_features : 0}, Initializer::kaiming_uniform(in_features)),
         has_bias_(options.bias) {}
 
-  /// [out_features, in_features] and [out_features]. Another initializer, or `frozen`, may be set before a trainer
-  /// takes the model in.
+  /// [out_features, in_features] and [out_features]. Another initializer, or `frozen`, may be set before a
+  /// trainer takes the model in.
   Parameter weight;
   Parameter bias;
 
@@ -82,8 +81,8 @@ class Linear {
     if (has_bias_) visit("bias", bias);
   }
 
-  /// Computes in the type that the tape's policy gives to products. `input` is a variable or a tensor in the program's
-  /// memory. Throws ShapeError unless its last extent is `in_features`.
+  /// Computes in the type that the tape's policy gives to products. `input` is a variable or a tensor in the
+  /// program's memory. Throws ShapeError unless its last extent is `in_features`.
   template <class Tape, class Input>
   auto operator()(Tape& tape, const Input& input) const {
     return apply<operation_type<typename Tape::Policy, operation::Matmul>>(tape, input);
@@ -118,8 +117,8 @@ class Linear {
 
   void check(const Shape& input) const {
     if (input.rank() >= 1 && input.columns() == in_features()) return;
-    throw ShapeError("Linear with weight " + weight.shape.text() + " (out, in) got an input of shape " + input.text() +
-                     ": its last extent must be " + std::to_string(in_features()) +
+    throw ShapeError("Linear with weight " + weight.shape.text() + " (out, in) got an input of shape " +
+                     input.text() + ": its last extent must be " + std::to_string(in_features()) +
                      "; reshape the input or build the layer as Linear{" +
                      std::to_string(input.rank() >= 1 ? input.columns() : 1) + ", " +
                      std::to_string(out_features()) + "}");

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/loss_sum.hpp>
@@ -53,11 +52,12 @@ struct SquaredErrorBackward {
 
 }  // namespace detail
 
-/// (prediction - target)^2, summed over all elements and counted by elements: their mean is PyTorch's mse_loss.
+/// (prediction - target)^2, summed over all elements and counted by elements: their mean is PyTorch's
+/// mse_loss.
 ///
-/// `prediction` is a variable of any type, `target` a tensor of the same shape in the program's memory. Computed in
-/// float; the gradient is rounded once to the prediction's type. Throws ShapeError where the shapes differ, and for
-/// an empty batch.
+/// `prediction` is a variable of any type, `target` a tensor of the same shape in the program's memory.
+/// Computed in float; the gradient is rounded once to the prediction's type. Throws ShapeError where the
+/// shapes differ, and for an empty batch.
 template <class Tape, class Input, class Target>
 Loss mean_squared_error(Tape& tape, const Input& prediction, const Tensor<Target>& target) {
   const auto y = tape.variable(prediction);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <halfstep/nn/cast.hpp>
 #include <halfstep/nn/elementwise.hpp>
 #include <halfstep/nn/variable.hpp>
@@ -13,8 +12,8 @@ namespace halfstep {
 
 namespace detail {
 
-/// NaN passes: an activation must not hide what went wrong before it. By masks, because a branch keeps the loop around
-/// from being vectorised.
+/// NaN passes: an activation must not hide what went wrong before it. By masks, because a branch keeps the
+/// loop around from being vectorised.
 struct ReluFunction {
   HALFSTEP_HOST_DEVICE static std::uint32_t kept(float x) {
     const std::uint32_t bits = bits_of(x);
@@ -35,7 +34,8 @@ Variable<T> relu(Tape& tape, const Input& input) {
   return detail::record_elementwise<operation::Relu>(tape, cast<T>(tape, input), detail::ReluFunction{});
 }
 
-/// max(x, 0) for each element, in the type that the tape's policy gives to operation::Relu. The gradient at 0 is 0.
+/// max(x, 0) for each element, in the type that the tape's policy gives to operation::Relu. The gradient at 0
+/// is 0.
 template <class Tape, class Input>
 auto relu(Tape& tape, const Input& input) {
   return relu<operation_type<typename Tape::Policy, operation::Relu>>(tape, input);

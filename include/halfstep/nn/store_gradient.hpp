@@ -1,17 +1,17 @@
 #pragma once
 
 #include <cstdint>
-
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
 
 namespace halfstep {
 
-/// Gives element i of a gradient its value or, where something was written before, adds to it: computed in float,
-/// rounded once. For the kernels of a backward pass; `target` is not empty.
+/// Gives element i of a gradient its value or, where something was written before, adds to it: computed in
+/// float, rounded once. For the kernels of a backward pass; `target` is not empty.
 template <class T>
-HALFSTEP_HOST_DEVICE inline void store_gradient(const GradientTarget<T>& target, std::int64_t i, float value) {
+HALFSTEP_HOST_DEVICE inline void store_gradient(const GradientTarget<T>& target, std::int64_t i,
+                                                float value) {
   // A mask, because a branch here keeps the loop around from being vectorised.
   const std::uint32_t kept = 0u - static_cast<std::uint32_t>(target.accumulate);
   const float before = detail::float_of(detail::bits_of(static_cast<float>(target.data[i])) & kept);

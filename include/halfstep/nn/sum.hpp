@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/nn/loss_sum.hpp>
 #include <halfstep/nn/store_gradient.hpp>
@@ -24,7 +23,9 @@ template <class T>
 struct SumGradientKernel {
   const float* sum_gradient;
   GradientTarget<T> input_gradient;
-  HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const { store_gradient(input_gradient, i, *sum_gradient); }
+  HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
+    store_gradient(input_gradient, i, *sum_gradient);
+  }
 };
 
 template <class T>
@@ -40,8 +41,8 @@ struct SumBackward {
 
 }  // namespace detail
 
-/// The sum of all elements as a loss that counts as one sample: for losses that are sums rather than means. An empty
-/// input sums to 0. The sum is float; the gradient is 1 for each element, in the input's type.
+/// The sum of all elements as a loss that counts as one sample: for losses that are sums rather than means.
+/// An empty input sums to 0. The sum is float; the gradient is 1 for each element, in the input's type.
 template <class Tape, class Input>
 Loss sum(Tape& tape, const Input& input) {
   const auto x = tape.variable(input);

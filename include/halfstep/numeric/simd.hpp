@@ -11,3 +11,11 @@
 #else
 #define HALFSTEP_SIMD
 #endif
+
+/// HALFSTEP_INLINE on a function that such a loop calls: inlined whatever its size, because a call that is left keeps
+/// the loop from being vectorised.
+#if defined(__GNUC__)
+#define HALFSTEP_INLINE __attribute__((always_inline))
+#else
+#define HALFSTEP_INLINE
+#endif
