@@ -1,6 +1,3 @@
-#include "support/tape.hpp"
-#include "support/tolerance.hpp"
-
 #include <algorithm>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
@@ -11,6 +8,9 @@
 #include <limits>
 #include <string>
 
+#include "support/tape.hpp"
+#include "support/tolerance.hpp"
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -19,8 +19,8 @@ namespace {
 using Policies = boost::mpl::list<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 
 /// The sum over the rows of -sum_k q_k log p_k, in double.
-double reference_loss(const std::vector<double>& logits, const std::vector<std::int64_t>& labels, std::size_t classes,
-                      double smoothing, std::int64_t ignore_index) {
+double reference_loss(const std::vector<double>& logits, const std::vector<std::int64_t>& labels,
+                      std::size_t classes, double smoothing, std::int64_t ignore_index) {
   double loss = 0;
   for (std::size_t r = 0; r < labels.size(); ++r) {
     if (labels[r] == ignore_index) continue;
@@ -36,8 +36,9 @@ double reference_loss(const std::vector<double>& logits, const std::vector<std::
   return loss;
 }
 
-std::vector<double> reference_gradient(const std::vector<double>& logits, const std::vector<std::int64_t>& labels,
-                                       std::size_t classes, double smoothing, std::int64_t ignore_index) {
+std::vector<double> reference_gradient(const std::vector<double>& logits,
+                                       const std::vector<std::int64_t>& labels, std::size_t classes,
+                                       double smoothing, std::int64_t ignore_index) {
   std::vector<double> gradient(logits.size(), 0.0);
   for (std::size_t r = 0; r < labels.size(); ++r) {
     if (labels[r] == ignore_index) continue;
@@ -56,7 +57,8 @@ std::vector<double> reference_gradient(const std::vector<double>& logits, const 
 
 std::vector<std::int64_t> some_labels(std::int64_t rows, std::int64_t classes, bool with_ignored) {
   std::vector<std::int64_t> labels;
-  for (std::int64_t r = 0; r < rows; ++r) labels.push_back(with_ignored && r % 3 == 1 ? -100 : (r * 7 + 3) % classes);
+  for (std::int64_t r = 0; r < rows; ++r)
+    labels.push_back(with_ignored && r % 3 == 1 ? -100 : (r * 7 + 3) % classes);
   return labels;
 }
 
@@ -98,8 +100,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(loss_and_gradient_match_a_float64_reference, Polic
           const double exact = static_cast<double>(smoothing);
           const auto columns = static_cast<std::size_t>(classes);
           check_close(floats(loss.sum.value()),
-                      std::vector<double>{reference_loss(x.exact(), labels, columns, exact, -100)}, float_tolerance);
-          check_close(x.gradient, reference_gradient(x.exact(), labels, columns, exact, -100), tolerance_of<T>);
+                      std::vector<double>{reference_loss(x.exact(), labels, columns, exact, -100)},
+                      float_tolerance);
+          check_close(x.gradient, reference_gradient(x.exact(), labels, columns, exact, -100),
+                      tolerance_of<T>);
         }
       }
     }
@@ -114,9 +118,13 @@ BOOST_AUTO_TEST_CASE(gradient_matches_central_differences) {
     const Loss loss = cross_entropy(session.tape, watch(session.tape, x), view(labels),
                                     {.ignore_index = -1, .label_smoothing = smoothing});
     session.backward(loss.sum);
-    check_close(x.gradient, numeric_gradient(x.exact(), [&](const auto& logits) {
-                  return reference_loss(logits, labels, 5, static_cast<double>(smoothing), -1);
-                }), float_tolerance);
+    check_close(x.gradient,
+                numeric_gradient(x.exact(),
+                                 [&](const auto& logits) {
+                                   return reference_loss(logits, labels, 5, static_cast<double>(smoothing),
+                                                         -1);
+                                 }),
+                float_tolerance);
   }
 }
 
@@ -210,7 +218,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Polic
   const auto [one, two] = with_one_and_two_threads([&] {
     Session<Policy> session;
     Watched<T> x({20011, 10}, random_numbers(200110, -3.0f, 3.0f));
-    const Loss loss = cross_entropy(session.tape, watch(session.tape, x), view(labels), {.label_smoothing = 0.1f});
+    const Loss loss =
+        cross_entropy(session.tape, watch(session.tape, x), view(labels), {.label_smoothing = 0.1f});
     session.backward(loss.sum);
     return std::pair(*loss.sum.data(), x.gradient);
   });
@@ -226,16 +235,24 @@ BOOST_AUTO_TEST_CASE(bad_labels_and_batches_are_refused_with_their_values) {
   check_shape_error([&] { cross_entropy(tape, x, view(too_large)); },
                     {"label 3 at position 2", "[0, 3)", "[4, 3]", "ignore_index is -100"});
   check_shape_error([&] { cross_entropy(tape, x, view(negative)); }, {"label -1 at position 1"});
-  check_shape_error([&] { cross_entropy(tape, x, view(negative), {.ignore_index = -2}); }, {"ignore_index is -2"});
+  check_shape_error([&] { cross_entropy(tape, x, view(negative), {.ignore_index = -2}); },
+                    {"ignore_index is -2"});
   check_shape_error([&] { cross_entropy(tape, x, view(too_few)); }, {"[4, 3]", "4 rows", "3 labels"});
-  check_shape_error([&] { cross_entropy(tape, Tensor<const float>(logits.data(), {0, 3}), view(none)); },
-                    {"empty batch", "[0, 3]"});
-  check_shape_error([&] { cross_entropy(tape, Tensor<const float>(logits.data(), {4, 0}), view(too_large)); },
-                    {"empty batch", "[4, 0]"});
+  check_shape_error(
+      [&] {
+        cross_entropy(tape, Tensor<const float>(logits.data(), {0, 3}), view(none));
+      },
+      {"empty batch", "[0, 3]"});
+  check_shape_error(
+      [&] {
+        cross_entropy(tape, Tensor<const float>(logits.data(), {4, 0}), view(too_large));
+      },
+      {"empty batch", "[4, 0]"});
   check_shape_error([&] { cross_entropy(tape, Tensor<const float>(logits.data(), Shape()), view(too_few)); },
                     {"scalar"});
   for (const float smoothing : {-0.1f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
-    BOOST_CHECK_THROW(cross_entropy(tape, x, view(too_few), {.label_smoothing = smoothing}), ConfigurationError);
+    BOOST_CHECK_THROW(cross_entropy(tape, x, view(too_few), {.label_smoothing = smoothing}),
+                      ConfigurationError);
   }
   BOOST_TEST(session.tape.arena().used() == 0u);
 }

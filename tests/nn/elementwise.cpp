@@ -1,7 +1,4 @@
 // cast, relu and gelu.
-#include "support/tape.hpp"
-#include "support/tolerance.hpp"
-
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -11,6 +8,9 @@
 #include <halfstep/nn/relu.hpp>
 #include <limits>
 #include <type_traits>
+
+#include "support/tape.hpp"
+#include "support/tolerance.hpp"
 
 using namespace halfstep;
 using namespace halfstep::test;
@@ -31,7 +31,9 @@ double tanh_gelu(double x) {
 
 constexpr auto apply_relu = [](auto& tape, const auto& x) { return relu(tape, x); };
 constexpr auto apply_gelu = [](auto& tape, const auto& x) { return gelu(tape, x); };
-constexpr auto apply_tanh_gelu = [](auto& tape, const auto& x) { return gelu(tape, x, GeluApproximation::tanh); };
+constexpr auto apply_tanh_gelu = [](auto& tape, const auto& x) {
+  return gelu(tape, x, GeluApproximation::tanh);
+};
 
 /// Results and gradients of y = f(x) for each element, dy given.
 template <class Policy, class Apply>
@@ -62,7 +64,8 @@ void check_function(const Apply& apply, double (*function)(double)) {
 template <class Policy, class Apply>
 void check_shared_input(const Apply& apply) {
   using T = typename Policy::compute_type;
-  const auto dy = std::vector<float>{1.0f, -0.5f, 0.25f, 2.0f}, other = std::vector<float>{0.5f, 1.0f, 1.0f, -4.0f};
+  const auto dy = std::vector<float>{1.0f, -0.5f, 0.25f, 2.0f},
+             other = std::vector<float>{0.5f, 1.0f, 1.0f, -4.0f};
   const auto gradient = [&](const std::vector<std::vector<float>>& weights) {
     Session<Policy> session;
     Watched<T> x({4}, {-1.5f, -0.25f, 0.5f, 2.0f});
@@ -76,7 +79,8 @@ void check_shared_input(const Apply& apply) {
   };
   const auto one = gradient({dy}), two = gradient({other}), both = gradient({dy, other});
   std::vector<double> sum;
-  for (std::size_t i = 0; i < 4; ++i) sum.push_back(static_cast<double>(one[i]) + static_cast<double>(two[i]));
+  for (std::size_t i = 0; i < 4; ++i)
+    sum.push_back(static_cast<double>(one[i]) + static_cast<double>(two[i]));
   check_close(both, sum, tolerance_of<T>);
 }
 
@@ -85,8 +89,8 @@ void check_threads(const Apply& apply) {
   using T = typename Policy::compute_type;
   const auto [one, two] = with_one_and_two_threads([&] {
     Session<Policy> session;
-    Watched<T> x({30011}, random_numbers(30011, -6.0f, 6.0f));
-    const auto dy = random_numbers(30011, -1.0f, 1.0f, 3);
+    Watched<T> x({100003}, random_numbers(100003, -6.0f, 6.0f));
+    const auto dy = random_numbers(100003, -1.0f, 1.0f, 3);
     const auto y = apply(session.tape, watch(session.tape, x));
     session.backward(weighted_sum(session.tape, y, dy));
     return std::pair(floats(y.value()), x.gradient);
@@ -187,7 +191,8 @@ BOOST_AUTO_TEST_CASE(a_policy_or_a_call_can_put_an_activation_in_float) {
   std::vector<double> expected;
   for (const double value : x.exact()) expected.push_back(exact_gelu(value));
   check_close(floats(by_policy.value()), expected, float_tolerance);
-  check_close(floats(gelu<float>(session.tape, input, GeluApproximation::none).value()), expected, float_tolerance);
+  check_close(floats(gelu<float>(session.tape, input, GeluApproximation::none).value()), expected,
+              float_tolerance);
   session.backward(weighted_sum(session.tape, by_policy, {1.0f, 1.0f, 1.0f}));
   BOOST_TEST(x.gradient.size() == 3u);
 }

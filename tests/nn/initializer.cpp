@@ -30,7 +30,8 @@ double mean(const std::vector<float>& values) {
 double variance(const std::vector<float>& values) {
   const double center = mean(values);
   double sum = 0;
-  for (const float value : values) sum += (static_cast<double>(value) - center) * (static_cast<double>(value) - center);
+  for (const float value : values)
+    sum += (static_cast<double>(value) - center) * (static_cast<double>(value) - center);
   return sum / static_cast<double>(values.size());
 }
 
@@ -70,12 +71,14 @@ BOOST_AUTO_TEST_CASE(normal_values_have_the_deviation_asked_for) {
   const auto values = values_of(Initializer::normal(0.02f), many);
   BOOST_TEST(std::fabs(mean(values)) < 0.0003);
   BOOST_TEST(std::fabs(std::sqrt(variance(values)) - 0.02) < 0.0003);
-  const auto beyond_two = std::count_if(values.begin(), values.end(), [](float v) { return std::fabs(v) > 0.04f; });
+  const auto beyond_two =
+      std::count_if(values.begin(), values.end(), [](float v) { return std::fabs(v) > 0.04f; });
   BOOST_TEST(std::fabs(static_cast<double>(beyond_two) / static_cast<double>(many) - 0.0455) < 0.004);
 }
 
 BOOST_AUTO_TEST_CASE(bounds_follow_the_fans) {
-  for (const float value : values_of(Initializer::kaiming_uniform(64), 4000)) BOOST_TEST(std::fabs(value) <= 0.125f);
+  for (const float value : values_of(Initializer::kaiming_uniform(64), 4000))
+    BOOST_TEST(std::fabs(value) <= 0.125f);
   const auto kaiming = values_of(Initializer::kaiming_uniform(64), 4000);
   BOOST_TEST(*std::max_element(kaiming.begin(), kaiming.end()) > 0.124f);
   const auto xavier = values_of(Initializer::xavier_uniform(10, 14), 4000);

@@ -1,14 +1,14 @@
-// An operation of one's own, with nothing but the tape's public face: half the squared error of each token against a
-// target, as a loss over the tokens that count.
-#include "support/tape.hpp"
-#include "support/tolerance.hpp"
-
+// An operation of one's own, with nothing but the tape's public face: half the squared error of each token
+// against a target, as a loss over the tokens that count.
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/compute/reduce.hpp>
 #include <halfstep/nn/linear.hpp>
 #include <halfstep/nn/store_gradient.hpp>
+
+#include "support/tape.hpp"
+#include "support/tolerance.hpp"
 
 namespace {
 
@@ -106,12 +106,15 @@ BOOST_AUTO_TEST_CASE(its_gradient_matches_central_differences) {
   Watched<float> y({7}, random_numbers(7, -1.0f, 1.0f));
   const auto t = random_numbers(7, -1.0f, 1.0f, 4);
   session.backward(token_loss(session.tape, watch(session.tape, y), Tensor<const float>(t.data(), {7})).sum);
-  check_close(y.gradient, numeric_gradient(y.exact(), [&](const auto& v) {
-                double sum = 0;
-                for (std::size_t i = 0; i < v.size(); ++i) {
-                  const double error = v[i] - static_cast<double>(t[i]);
-                  sum += 0.5 * error * error;
-                }
-                return sum;
-              }), float_tolerance);
+  check_close(y.gradient,
+              numeric_gradient(y.exact(),
+                               [&](const auto& v) {
+                                 double sum = 0;
+                                 for (std::size_t i = 0; i < v.size(); ++i) {
+                                   const double error = v[i] - static_cast<double>(t[i]);
+                                   sum += 0.5 * error * error;
+                                 }
+                                 return sum;
+                               }),
+              float_tolerance);
 }

@@ -1,9 +1,8 @@
-#include <halfstep/nn/parameter_store.hpp>
-
 #include <boost/test/unit_test.hpp>
 #include <halfstep/device/host.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/linear.hpp>
+#include <halfstep/nn/parameter_store.hpp>
 #include <string>
 #include <vector>
 
@@ -71,9 +70,9 @@ BOOST_AUTO_TEST_CASE(names_are_the_path_through_the_model_in_its_order) {
   const ParameterStore<float, Host> store(host, model, 1);
   std::vector<std::string> names;
   for (const ParameterInfo& info : store.infos()) names.push_back(info.name);
-  const std::vector<std::string> expected{"blocks.0.inner.weight", "blocks.0.inner.bias", "blocks.0.gain",
-                                          "blocks.1.inner.weight", "blocks.1.inner.bias", "blocks.1.gain",
-                                          "head.weight"};
+  const std::vector<std::string> expected{
+      "blocks.0.inner.weight", "blocks.0.inner.bias", "blocks.0.gain", "blocks.1.inner.weight",
+      "blocks.1.inner.bias",   "blocks.1.gain",       "head.weight"};
   BOOST_TEST(names == expected);
   BOOST_TEST((store.infos()[0].shape == Shape{5, 3}));
   BOOST_TEST(model.blocks[1].gain.index() == 5);

@@ -1,12 +1,11 @@
-#include <halfstep/nn/tape.hpp>
+#include "support/tape.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/linear.hpp>
+#include <halfstep/nn/tape.hpp>
 #include <string>
 #include <vector>
-
-#include "support/tape.hpp"
 
 using namespace halfstep;
 using namespace halfstep::test;
@@ -37,7 +36,8 @@ struct Scale {};
 template <class Tape, class T>
 Variable<T> scale(Tape& tape, const Variable<T>& x, float factor, char name, std::string& calls) {
   const Tensor<T> result = tape.template allocate<T>(x.shape());
-  for (std::int64_t i = 0; i < x.size(); ++i) result[i] = static_cast<T>(factor * static_cast<float>(x.data()[i]));
+  for (std::int64_t i = 0; i < x.size(); ++i)
+    result[i] = static_cast<T>(factor * static_cast<float>(x.data()[i]));
   return tape.record(Scale{}, result, x.requires_gradient(), ScaleBackward<T>{x, factor, name, &calls});
 }
 
@@ -89,7 +89,8 @@ BOOST_AUTO_TEST_CASE(a_value_read_twice_gets_one_backward_pass_with_the_sum) {
   std::string calls;
   Watched<float16> x({1}, {1.0f});
   const auto a = scale(session.tape, watch(session.tape, x), 2.0f, 'a', calls);
-  const auto left = scale(session.tape, a, 3.0f, 'l', calls), right = scale(session.tape, a, 5.0f, 'r', calls);
+  const auto left = scale(session.tape, a, 3.0f, 'l', calls),
+             right = scale(session.tape, a, 5.0f, 'r', calls);
   session.backward(total(session.tape, weighted_sum(session.tape, left, {1.0f}),
                          weighted_sum(session.tape, right, {1.0f})));
   BOOST_TEST(calls == "rla");
@@ -138,7 +139,8 @@ BOOST_AUTO_TEST_CASE(a_warm_pass_takes_its_memory_from_what_the_first_one_left) 
   for (int pass = 0; pass < 4; ++pass) {
     session.tape.begin(Pass::training);
     Watched<float16> x({400000, 2}, std::vector<float>(800000, 1.0f));
-    const auto y = session.model.second(session.tape, session.model.first(session.tape, watch(session.tape, x)));
+    const auto y =
+        session.model.second(session.tape, session.model.first(session.tape, watch(session.tape, x)));
     session.backward(weighted_sum(session.tape, y, std::vector<float>(400000, 1.0f)));
     if (pass == 2) capacity = session.tape.arena().capacity();
   }

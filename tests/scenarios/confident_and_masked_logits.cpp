@@ -33,7 +33,8 @@ Result run(const std::vector<float>& logits, int label, float smoothing) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(the_log_of_a_probability_that_float16_flushes_to_zero_is_right, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(the_log_of_a_probability_that_float16_flushes_to_zero_is_right, Policy,
+                              Policies) {
   const Result result = run<Policy>({0.0f, 20.0f}, 0, 0.0f);
   BOOST_TEST(result.loss == 20.0f);
   check_close(result.gradient, std::vector<double>{-1.0, 1.0}, float_tolerance);
@@ -45,15 +46,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_masked_class_of_weight_zero_costs_nothing, Polic
   BOOST_TEST(result.gradient == (std::vector<float>{0.0f, 0.0f}));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(smoothing_over_a_masked_class_is_an_infinite_loss_with_finite_gradients, Policy, Policies) {
-  // The loss says that model and labels do not fit; the gradients do not look like an overflow that a smaller scale
-  // would cure.
+BOOST_AUTO_TEST_CASE_TEMPLATE(smoothing_over_a_masked_class_is_an_infinite_loss_with_finite_gradients, Policy,
+                              Policies) {
+  // The loss says that model and labels do not fit; the gradients do not look like an overflow that a smaller
+  // scale would cure.
   const Result result = run<Policy>({-infinity, 0.0f}, 1, 0.1f);
   BOOST_TEST(result.loss == infinity);
   check_close(result.gradient, std::vector<double>{-0.05, 0.05}, tolerance_of<typename Policy::compute_type>);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_masked_class_as_the_label_is_an_infinite_loss_with_finite_gradients, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_masked_class_as_the_label_is_an_infinite_loss_with_finite_gradients, Policy,
+                              Policies) {
   const Result result = run<Policy>({-infinity, 0.0f}, 0, 0.0f);
   BOOST_TEST(result.loss == infinity);
   BOOST_TEST(result.gradient == (std::vector<float>{-1.0f, 1.0f}));

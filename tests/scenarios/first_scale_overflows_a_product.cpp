@@ -1,5 +1,5 @@
-// A = [[1, 2], [3, 4]], B = [[1, -1], [0.5, 0.25]], C = A B in float16, loss = sum(C) in float: the gradient of C is the
-// scale itself, and 65536 is no float16. What the gradients hold, scale by scale.
+// A = [[1, 2], [3, 4]], B = [[1, -1], [0.5, 0.25]], C = A B in float16, loss = sum(C) in float: the gradient
+// of C is the scale itself, and 65536 is no float16. What the gradients hold, scale by scale.
 #include <boost/test/unit_test.hpp>
 #include <halfstep/compute/matmul.hpp>
 #include <halfstep/nn/sum.hpp>
@@ -32,12 +32,13 @@ struct ParameterProductBackward {
   void operator()(Tape& tape, Tensor<const T> output_gradient) const {
     const auto dc = compute::matrix(output_gradient.data(), 2, 2);
     if (const auto target = tape.gradient_target(*a)) {
-      compute::matmul(tape.device(), dc, compute::matrix(tape.template weight<T>(*b).data(), 2, 2).transposed(),
+      compute::matmul(tape.device(), dc,
+                      compute::matrix(tape.template weight<T>(*b).data(), 2, 2).transposed(),
                       compute::matrix(target.data, 2, 2), {.accumulate = target.accumulate});
     }
     if (const auto target = tape.gradient_target(*b)) {
-      compute::matmul(tape.device(), compute::matrix(tape.template weight<T>(*a).data(), 2, 2).transposed(), dc,
-                      compute::matrix(target.data, 2, 2), {.accumulate = target.accumulate});
+      compute::matmul(tape.device(), compute::matrix(tape.template weight<T>(*a).data(), 2, 2).transposed(),
+                      dc, compute::matrix(target.data, 2, 2), {.accumulate = target.accumulate});
     }
   }
 };
@@ -47,7 +48,8 @@ auto product(Tape& tape, const Parameter& a, const Parameter& b) {
   using T = operation_type<typename Tape::Policy, operation::Matmul>;
   const Tensor<T> result = tape.template allocate<T>({2, 2});
   compute::matmul(tape.device(), compute::matrix(tape.template weight<T>(a).data(), 2, 2),
-                  compute::matrix(tape.template weight<T>(b).data(), 2, 2), compute::matrix(result.data(), 2, 2));
+                  compute::matrix(tape.template weight<T>(b).data(), 2, 2),
+                  compute::matrix(result.data(), 2, 2));
   return tape.record(ParameterProduct{}, result, true, ParameterProductBackward<T>{&a, &b});
 }
 

@@ -119,7 +119,8 @@ struct WeightedSumBackward {
   }
 };
 
-/// A scalar whose gradient by each element of `input` is the weight given: it sends any gradient one likes back.
+/// A scalar whose gradient by each element of `input` is the weight given: it sends any gradient one likes
+/// back.
 template <class T, class Tape>
 Variable<float> weighted_sum(Tape& tape, const Variable<T>& input, const std::vector<float>& weights) {
   const Tensor<float> result = tape.template allocate<float>(Shape());
@@ -152,7 +153,8 @@ template <class Tape>
 Variable<float> total(Tape& tape, const Variable<float>& a, const Variable<float>& b) {
   const Tensor<float> result = tape.template allocate<float>(Shape());
   result[0] = *a.data() + *b.data();
-  return tape.record(operation::Loss{}, result, a.requires_gradient() || b.requires_gradient(), TotalBackward{a, b});
+  return tape.record(operation::Loss{}, result, a.requires_gradient() || b.requires_gradient(),
+                     TotalBackward{a, b});
 }
 
 template <class T>
@@ -181,8 +183,8 @@ std::vector<float> rounded(std::vector<float> values) {
 }
 
 /// d function / d x for each x, by central differences in double.
-inline std::vector<double> numeric_gradient(std::vector<double> x,
-                                            const std::function<double(const std::vector<double>&)>& function) {
+inline std::vector<double> numeric_gradient(
+    std::vector<double> x, const std::function<double(const std::vector<double>&)>& function) {
   constexpr double step = 1e-5;
   std::vector<double> gradient;
   for (double& value : x) {
