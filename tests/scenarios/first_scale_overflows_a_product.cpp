@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 #include <halfstep/compute/matmul.hpp>
 #include <halfstep/nn/sum.hpp>
+#include <halfstep/optim/sgd.hpp>
+#include <halfstep/trainer.hpp>
 #include <vector>
 
 #include "support/tape.hpp"
@@ -12,6 +14,8 @@ using namespace halfstep::test;
 
 namespace {
 
+struct Nothing {};
+
 struct TwoMatrices {
   Parameter a{Shape{2, 2}, Initializer::zeros()}, b{Shape{2, 2}, Initializer::zeros()};
   template <class Visitor>
@@ -19,6 +23,8 @@ struct TwoMatrices {
     visit("a", a);
     visit("b", b);
   }
+  template <class Tape>
+  Loss loss(Tape& tape, const Nothing&) const;
 };
 
 struct ParameterProduct {};
@@ -53,16 +59,22 @@ auto product(Tape& tape, const Parameter& a, const Parameter& b) {
   return tape.record(ParameterProduct{}, result, true, ParameterProductBackward<T>{&a, &b});
 }
 
-struct Gradients {
+template <class Tape>
+Loss TwoMatrices::loss(Tape& tape, const Nothing&) const {
+  return sum(tape, product(tape, a, b));
+}
+
+const std::vector<float> a_values{1.0f, 2.0f, 3.0f, 4.0f}, b_values{1.0f, -1.0f, 0.5f, 0.25f};
+
+struct GradientsOfBoth {
   float loss;
   std::vector<float> a, b;
 };
 
-Gradients at_scale(float scale) {
+GradientsOfBoth at_scale(float scale) {
   Session<Float16ScaledPolicy, TwoMatrices> session;
-  const std::vector<float> a{1.0f, 2.0f, 3.0f, 4.0f}, b{1.0f, -1.0f, 0.5f, 0.25f};
-  std::copy(a.begin(), a.end(), session.parameters.master(0).data());
-  std::copy(b.begin(), b.end(), session.parameters.master(1).data());
+  std::copy(a_values.begin(), a_values.end(), session.parameters.master(0).data());
+  std::copy(b_values.begin(), b_values.end(), session.parameters.master(1).data());
   session.parameters.refresh_working_copy(0);
   session.parameters.refresh_working_copy(1);
   const Loss loss = sum(session.tape, product(session.tape, session.model.a, session.model.b));
@@ -73,7 +85,7 @@ Gradients at_scale(float scale) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(at_65536_the_first_parameter_holds_nan_and_infinity) {
-  const Gradients gradients = at_scale(65536.0f);
+  const GradientsOfBoth gradients = at_scale(65536.0f);
   BOOST_TEST(gradients.loss == 4.5f);
   for (const std::size_t row : {std::size_t{0}, std::size_t{1}}) {
     BOOST_TEST(is_nan(gradients.a[2 * row]));
@@ -84,7 +96,7 @@ BOOST_AUTO_TEST_CASE(at_65536_the_first_parameter_holds_nan_and_infinity) {
 }
 
 BOOST_AUTO_TEST_CASE(at_32768_one_skip_later_every_gradient_is_exact) {
-  const Gradients gradients = at_scale(32768.0f);
+  const GradientsOfBoth gradients = at_scale(32768.0f);
   const auto unscaled = [](std::vector<float> values) {
     for (float& value : values) value *= 1.0f / 32768.0f;
     return values;
@@ -93,4 +105,26 @@ BOOST_AUTO_TEST_CASE(at_32768_one_skip_later_every_gradient_is_exact) {
   BOOST_TEST(unscaled(gradients.b) == (std::vector<float>{4.0f, 4.0f, 6.0f, 6.0f}));
   // Kept in float: as float16 these would have overflowed here and at 16384 too.
   BOOST_TEST(gradients.b[0] == 131072.0f);
+}
+
+BOOST_AUTO_TEST_CASE(a_trainer_skips_once_names_the_first_parameter_and_then_learns) {
+  Trainer<TwoMatrices, SGD, Float16ScaledPolicy> trainer{TwoMatrices{}, {.learning_rate = 1}};
+  trainer.write_parameter("a", a_values);
+  trainer.write_parameter("b", b_values);
+
+  const StepReport first = trainer.step(Nothing{}).report();
+  BOOST_TEST((first.outcome == Outcome::skipped));
+  BOOST_TEST((first.skip_cause == SkipCause::gradient));
+  BOOST_TEST(first.loss == 4.5);
+  BOOST_TEST(first.next_scale == 32768.0f);
+  BOOST_TEST(first.first_non_finite.tensor == "a");
+  BOOST_TEST(first.first_non_finite.index == 0);
+  BOOST_TEST(trainer.read_parameter("a") == a_values);
+
+  const StepReport second = trainer.step(Nothing{}).report();
+  BOOST_TEST(second.applied());
+  BOOST_TEST(second.skipped == 1);
+  BOOST_TEST(trainer.state().scaler.growth_tracker == 1);
+  BOOST_TEST(trainer.read_parameter("a") == (std::vector<float>{1.0f, 1.25f, 3.0f, 3.25f}));
+  BOOST_TEST(trainer.read_parameter("b") == (std::vector<float>{-3.0f, -5.0f, -5.5f, -5.75f}));
 }
