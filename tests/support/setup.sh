@@ -50,7 +50,10 @@ need() { "$1" "$2" || needed+=("${@:3}"); }
 want() { "$1" "$2" || wanted+=("${@:3}"); }
 
 need_toolchain() {
-  need have_program "$(compiler)" g++
+  case $(compiler) in
+    *clang*) need have_program "$(compiler)" clang g++ libomp-dev ;; # g++ brings the C++ library
+    *) need have_program "$(compiler)" g++ ;;
+  esac
   need have_program cmake cmake
   have_program ninja || need have_program make ninja-build
   need have_thrust "" libthrust-dev
