@@ -39,7 +39,8 @@ class Count {
   bool next(Batch& batch) {
     batch.clear();
     while (batch.size() < 2 && at_ < numbers_) {
-      if (orders_ != nullptr && orders_->fail_at == at_) throw Error("number " + std::to_string(at_) + " is damaged");
+      if (orders_ != nullptr && orders_->fail_at == at_)
+        throw Error("number " + std::to_string(at_) + " is damaged");
       batch.push_back(at_++);
     }
     return !batch.empty();
@@ -147,12 +148,14 @@ BOOST_DATA_TEST_CASE(the_end_of_the_stream_ends_a_window_and_nothing_leaks, ever
       return lengths;
     };
     for (int epoch = 0; epoch < 2; ++epoch) {
-      BOOST_TEST((windows() == (cross ? epoch == 0 ? std::vector{4, -2} : std::vector{2, 4} : std::vector{4, 2})));
+      BOOST_TEST(
+          (windows() == (cross ? epoch == 0 ? std::vector{4, -2} : std::vector{2, 4} : std::vector{4, 2})));
     }
   }
 }
 
-BOOST_DATA_TEST_CASE(an_error_comes_with_the_batch_that_it_concerns_and_loses_nothing, every_prefetch, prefetch) {
+BOOST_DATA_TEST_CASE(an_error_comes_with_the_batch_that_it_concerns_and_loses_nothing, every_prefetch,
+                     prefetch) {
   Orders orders{.fail_at = 5};
   StreamLoader loader(Count(8, &orders), {.prefetch = prefetch, .micro_batches = 4});
   BOOST_TEST((*loader.next() == Numbers{0, 1}));
@@ -219,7 +222,8 @@ BOOST_DATA_TEST_CASE(a_loader_moves_and_ends_anywhere, every_prefetch, prefetch)
 }
 
 BOOST_AUTO_TEST_CASE(positions_of_other_data_and_absurd_ones_are_refused_and_change_nothing) {
-  StreamLoader loader(Count(6, nullptr, "six numbers"), {.prefetch = 1}), other(Count(6, nullptr, "other numbers"));
+  StreamLoader loader(Count(6, nullptr, "six numbers"), {.prefetch = 1}),
+      other(Count(6, nullptr, "other numbers"));
   loader.next();
   const LoaderPosition before = loader.position();
   BOOST_TEST(before.dataset == "six numbers");
@@ -228,9 +232,9 @@ BOOST_AUTO_TEST_CASE(positions_of_other_data_and_absurd_ones_are_refused_and_cha
   BOOST_TEST(holds(data, "\"six numbers\""), data);
   const std::string seed = refusal<ConfigurationError>([&] { loader.seek({.seed = 3}); });
   BOOST_TEST(holds(seed, "shuffle seed 3"), seed);
-  for (const LoaderPosition& position : {LoaderPosition{.epoch = -1}, LoaderPosition{.offset = -20},
-                                         LoaderPosition{.micro_batches = -3},
-                                         LoaderPosition{.epoch = INT64_MAX}}) {
+  for (const LoaderPosition& position :
+       {LoaderPosition{.epoch = -1}, LoaderPosition{.offset = -20}, LoaderPosition{.micro_batches = -3},
+        LoaderPosition{.epoch = INT64_MAX}}) {
     const std::string message = refusal<ConfigurationError>([&] { loader.seek(position); });
     BOOST_TEST(holds(message, "epoch " + std::to_string(position.epoch) + ", offset " +
                                   std::to_string(position.offset) + ", micro_batches " +

@@ -29,7 +29,8 @@ struct Ones {
   std::int64_t samples;
 };
 
-/// The lengths of the windows that end in the rest of this epoch; what is left open stands at the end, negative.
+/// The lengths of the windows that end in the rest of this epoch; what is left open stands at the end,
+/// negative.
 template <class TheLoader>
 Counts windows_of_epoch(TheLoader& loader) {
   Counts lengths;
@@ -47,7 +48,9 @@ Counts windows_of_epoch(TheLoader& loader) {
 
 using GradientTrainer = Trainer<test::GivenGradients, SGD, Float32Policy, Host>;
 
-GradientTrainer trainer_at_zero() { return GradientTrainer{test::GivenGradients({1}), SGD{.learning_rate = 1.0f}}; }
+GradientTrainer trainer_at_zero() {
+  return GradientTrainer{test::GivenGradients({1}), SGD{.learning_rate = 1.0f}};
+}
 
 std::int64_t train_an_epoch(GradientTrainer& trainer, Loader<Ones, Sequential>& loader) {
   std::int64_t updates = 0;
@@ -100,7 +103,8 @@ BOOST_AUTO_TEST_CASE(windows_cross_epochs_where_asked_to) {
   BOOST_TEST((windows_of_epoch(loader) == Counts{2, 4, 4}));
   BOOST_TEST((windows_of_epoch(loader) == Counts{4, 4, -2}));
   const Ones three{3};
-  Loader short_epochs(three, {.batch_size = 1, .micro_batches = 4, .windows_cross_epochs = true}, Sequential{});
+  Loader short_epochs(three, {.batch_size = 1, .micro_batches = 4, .windows_cross_epochs = true},
+                      Sequential{});
   BOOST_TEST((windows_of_epoch(short_epochs) == Counts{-3}));
   BOOST_TEST((windows_of_epoch(short_epochs) == Counts{1, -2}));
 }
