@@ -1,0 +1,149 @@
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <halfstep/state/checkpoints.hpp>
+
+#include "state/faulty_files.hpp"
+#include "support/small_run.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace halfstep;
+
+namespace {
+
+using Ring = Trainer<test::RingModel, AdamW, Float16ScaledPolicy>;
+
+test::Rings::Batch first_samples(int count) {
+  const test::Rings data;
+  std::vector<std::int64_t> indices;
+  for (int i = 0; i < count; ++i) indices.push_back(i);
+  test::Rings::Batch batch;
+  data.load(indices, batch);
+  return batch;
+}
+
+template <class Trainer>
+std::vector<std::byte> weights(const Trainer& trainer) {
+  return capture(trainer).tensors.at(0).bytes;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(resuming_from_a_folder_without_checkpoints_leaves_the_trainer_as_it_is) {
+  const test::TemporaryFolder folder;
+  Ring trainer{{}};
+  const auto before = weights(trainer);
+  Checkpoints checkpoints(folder.path() / "none yet");
+  BOOST_TEST(!checkpoints.resume(trainer).has_value());
+  BOOST_TEST((weights(trainer) == before));
+  BOOST_CHECK_THROW(trainer.load(folder.path() / "none yet"), CheckpointError);
+}
+
+BOOST_AUTO_TEST_CASE(a_save_in_the_background_holds_the_state_at_the_call_and_not_what_came_after) {
+  const test::TemporaryFolder folder;
+  const auto batch = first_samples(8);
+  Ring trainer{{}};
+  trainer.step(batch);
+  const auto at_the_call = weights(trainer);
+  Checkpoints checkpoints(folder.path(), {.background = true});
+  checkpoints.save(trainer);
+  for (int i = 0; i < 5; ++i) trainer.step(batch);
+  checkpoints.wait();
+  Ring resumed{{}};
+  BOOST_REQUIRE(checkpoints.resume(resumed).has_value());
+  BOOST_TEST((weights(resumed) == at_the_call));
+  BOOST_TEST(resumed.state().attempts == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_save_in_the_background_surfaces_at_the_next_call_and_the_run_goes_on) {
+  const test::TemporaryFolder folder;
+  const auto batch = first_samples(8);
+  test::FaultyFiles disk;
+  Ring trainer{{}};
+  Checkpoints checkpoints(folder.path(), {.background = true}, disk);
+  checkpoints.save(trainer);
+  checkpoints.wait();
+  disk.fail_calls_named("write", ENOSPC);
+  trainer.step(batch);
+  checkpoints.save(trainer);
+  BOOST_CHECK_THROW(checkpoints.save(trainer), CheckpointError);
+  disk.fail_no_more();
+  BOOST_TEST(trainer.step(batch).report().applied());
+  Ring from_before{{}};
+  BOOST_REQUIRE(checkpoints.resume(from_before).has_value());
+  BOOST_TEST(from_before.state().attempts == 0);
+  checkpoints.save(trainer);
+  checkpoints.wait();
+  Ring resumed{{}};
+  BOOST_REQUIRE(checkpoints.resume(resumed).has_value());
+  BOOST_TEST(resumed.state().attempts == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_is_a_checkpoint_error_that_names_the_file_and_leaves_the_generation_before) {
+  const test::TemporaryFolder folder;
+  test::FaultyFiles disk;
+  Ring trainer{{}};
+  Checkpoints checkpoints(folder.path(), {}, disk);
+  checkpoints.save(trainer);
+  disk.fail_calls_named("write", ENOSPC);
+  BOOST_CHECK_EXCEPTION(checkpoints.save(trainer), CheckpointError, [&](const CheckpointError& error) {
+    return std::string(error.what()).find(folder.path().string()) != std::string::npos;
+  });
+  BOOST_TEST(checkpoints.generations().list().size() == 1u);
+  Ring resumed{{}};
+  BOOST_TEST(checkpoints.resume(resumed).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_last_generations_and_the_best_stay) {
+  const test::TemporaryFolder folder;
+  const auto batch = first_samples(8);
+  Ring trainer{{}};
+  Checkpoints checkpoints(folder.path(), {.keep_last = 2, .keep_best = KeepBest{.metric = "loss"}});
+  const std::vector<double> losses{3, 1, 2, 5, 4};
+  for (const double loss : losses) {
+    trainer.step(batch);
+    checkpoints.save(trainer, {}, loss);
+  }
+  const auto kept = checkpoints.generations().list();
+  BOOST_REQUIRE(kept.size() == 3u);
+  BOOST_TEST(kept[0].number == 2);
+  BOOST_TEST(kept[1].number == 4);
+  BOOST_TEST(kept[2].number == 5);
+  BOOST_TEST(checkpoints.generations().best().value().number == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_generation_is_passed_over_and_named) {
+  const test::TemporaryFolder folder;
+  const auto batch = first_samples(8);
+  Ring trainer{{}};
+  Checkpoints checkpoints(folder.path());
+  checkpoints.save(trainer);
+  trainer.step(batch);
+  checkpoints.save(trainer);
+  const auto newest = checkpoints.generations().list().back().path;
+  std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 1);
+  Ring resumed{{}};
+  const auto from = checkpoints.resume(resumed);
+  BOOST_REQUIRE(from.has_value());
+  BOOST_TEST(from->generation == 1);
+  BOOST_REQUIRE(from->skipped.size() == 1u);
+  BOOST_TEST(from->skipped[0].path == newest);
+  BOOST_TEST(resumed.state().attempts == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_says_which_file_it_is) {
+  const test::TemporaryFolder folder;
+  Ring trainer{{}};
+  trainer.save(folder.path());
+  Trainer<test::RingModel, AdamW, BFloat16Policy> other{{}};
+  BOOST_CHECK_EXCEPTION(other.load(folder.path()), CheckpointError, [](const CheckpointError& error) {
+    return std::string(error.what()).find("generation-") != std::string::npos;
+  });
+  Checkpoints checkpoints(folder.path());
+  const auto resumed = checkpoints.resume_as(other);
+  BOOST_REQUIRE(resumed.has_value());
+  BOOST_TEST(!resumed->notes.empty());
+}
