@@ -94,6 +94,11 @@ class Generations {
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
+  struct Comparison {
+    std::optional<Generation> best;
+    std::vector<std::int64_t> unknown;  ///< could not be read this time, and so might be the best
+  };
+  Comparison compare() const;
   void prune(std::int64_t just_saved) const;
 
   std::filesystem::path folder_;

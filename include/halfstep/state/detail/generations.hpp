@@ -125,39 +125,52 @@ inline std::vector<Generation> Generations::list() const {
   return generations;
 }
 
-inline std::optional<Generation> Generations::best() const {
-  if (!options_.keep_best) return std::nullopt;
+inline Generations::Comparison Generations::compare() const {
+  Comparison comparison;
+  if (!options_.keep_best) return comparison;
   const std::string key = "halfstep.metric." + options_.keep_best->metric;
   const bool smallest = options_.keep_best->direction == KeepBest::Direction::smallest;
-  std::optional<Generation> best;
   double best_value = 0.0;
   for (Generation& generation : list()) {
     try {
-      const safetensors::Header header = safetensors::read_header(generation.path, {}, *files_);
-      const auto text = header.metadata.find(key);
-      const auto value = text == header.metadata.end() ? std::nullopt : detail::parse_metric(text->second);
+      const detail::OpenFile file(*files_, files_->open(generation.path));
+      const Metadata metadata = safetensors::detail::read_header_of(*files_, file.get(), {}).metadata;
+      const auto text = metadata.find(key);
+      const auto value = text == metadata.end() ? std::nullopt : detail::parse_metric(text->second);
       // Of equals the oldest stays.
-      if (!value || (best && (smallest ? *value >= best_value : *value <= best_value))) continue;
-      best = std::move(generation);
+      const auto is_better = [&] { return smallest ? *value < best_value : *value > best_value; };
+      if (!value || (comparison.best && !is_better())) continue;
+      comparison.best = std::move(generation);
       best_value = *value;
-    } catch (const CheckpointError&) {
+    } catch (const safetensors::detail::Unsound&) {
+    } catch (const std::system_error&) {
+      comparison.unknown.push_back(generation.number);
     }
   }
-  return best;
+  return comparison;
 }
+
+inline std::optional<Generation> Generations::best() const { return compare().best; }
 
 inline void Generations::prune(std::int64_t just_saved) const {
   try {
     std::vector<Generation> generations = list();
     if (static_cast<std::int64_t>(generations.size()) <= options_.keep_last) return;
     generations.resize(generations.size() - static_cast<std::size_t>(options_.keep_last));
-    const std::optional<Generation> kept = best();
+    const Comparison comparison = compare();
+    std::vector<std::int64_t> kept = comparison.unknown;
+    kept.push_back(just_saved);
+    if (comparison.best) kept.push_back(comparison.best->number);
     for (const Generation& generation : generations) {
-      if (generation.number == just_saved || (kept && generation.number == kept->number)) continue;
-      files_->unlink(generation.path);
+      if (std::find(kept.begin(), kept.end(), generation.number) != kept.end()) continue;
+      try {
+        files_->unlink(generation.path);
+      } catch (const std::system_error&) {
+        // It is tried again after the next save.
+      }
     }
-  } catch (const std::system_error&) {
   } catch (const CheckpointError&) {
+    // The folder could not be listed.
   }
 }
 
