@@ -101,8 +101,9 @@ std::string archive(const std::vector<Member>& members, const std::string& comme
                  number(member.packed_size, 4) + number(member.size, 4) + number(member.name.size(), 2) +
                  number(3, 2) + number(2, 2) + number(0, 8) + number(bytes.size(), 4) + member.name + "xtr" +
                  "cm";
-    bytes += "PK\3\4" + number(20, 2) + number(member.flags, 2) + number(member.method, 2) + number(0, 16) +
-             number(member.name.size(), 2) + number(4, 2) + member.name + "more" + member.packed;
+    bytes += "PK\3\4" + number(20, 2) + number(member.flags, 2) + number(member.method, 2) +
+             std::string(16, '\0') + number(member.name.size(), 2) + number(4, 2) + member.name + "more" +
+             member.packed;
   }
   return bytes + directory + "PK\5\6" + number(0, 4) + number(members.size(), 2) + number(members.size(), 2) +
          number(directory.size(), 4) + number(bytes.size(), 4) + number(comment.size(), 2) + comment;
