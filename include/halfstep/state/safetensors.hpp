@@ -29,8 +29,8 @@ void write(const ByteSink& sink, std::span<const TensorView> tensors, const Meta
 void write(const ByteSink& sink, const StateFile& file);
 
 /// An open file whose header has been read and found sound: every tensor lies inside the file, as long as its
-/// shape and type demand, without overlaps and gaps. Nothing is believed before it is checked, and nothing is
-/// allocated that the file's real length does not cover.
+/// shape and type demand, without overlaps and gaps. Nothing is believed before it is checked; no allocation
+/// is larger than twice the file's real length, and for the tensors together it is once.
 ///
 /// All functions throw CheckpointError with the path, what was found, and what to do about it.
 class Reader {

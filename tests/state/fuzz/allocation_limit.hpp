@@ -1,5 +1,7 @@
 #pragma once
 
+// Include it in one unit of a program: it defines the sanitizer's hooks.
+
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -45,8 +47,15 @@ class AllocationLimit {
 
 }  // namespace halfstep::test
 
-#if defined(__has_feature)
+#if defined(__SANITIZE_ADDRESS__)
+#define HALFSTEP_ALLOCATIONS_ARE_REPORTED 1
+#elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
+#define HALFSTEP_ALLOCATIONS_ARE_REPORTED 1
+#endif
+#endif
+
+#if defined(HALFSTEP_ALLOCATIONS_ARE_REPORTED)
 extern "C" {
 std::size_t __sanitizer_get_allocated_size(const volatile void*);
 void __sanitizer_malloc_hook(const volatile void* memory, std::size_t size) {
@@ -56,5 +65,4 @@ void __sanitizer_free_hook(const volatile void* memory) {
   if (memory != nullptr) halfstep::test::AllocationLimit::freed(__sanitizer_get_allocated_size(memory));
 }
 }
-#endif
 #endif
