@@ -178,6 +178,16 @@ BOOST_AUTO_TEST_CASE(clipping_makes_no_ordinary_number_of_an_infinite_gradient) 
   BOOST_TEST(trainer.read_parameter("w.0") == (Values{0.0f, 0.0f}));
 }
 
+BOOST_AUTO_TEST_CASE(a_skipped_window_reports_no_clipping) {
+  TheTrainer trainer = trainer_of({2});
+  auto gradients = unscaled_window(trainer, {{{3.0f, 4.0f}}, 1, nan_value});
+  gradients.clip_norm(1.0f);
+  const StepReport report = trainer.apply(std::move(gradients)).report();
+  BOOST_TEST((report.skip_cause == SkipCause::loss));
+  BOOST_TEST(report.gradient_norm == 5.0);
+  BOOST_TEST(report.clip_coefficient == 1.0f);
+}
+
 BOOST_AUTO_TEST_CASE(a_limit_set_over_a_bad_gradient_holds_for_what_it_is_mended_to) {
   BOOST_TEST(weights_after({infinity, 4.0f}, [](auto& gradients) {
                gradients.clip_value(0.5f);
