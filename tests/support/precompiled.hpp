@@ -1,5 +1,5 @@
-// What nearly every test includes, read once for all of them: reading it anew in each would be most of the work of the
-// whole run. A test file names the headers that it tests all the same; tests/headers sees that each stands alone.
+// What nearly every test includes, read once for all of them. No header of halfstep is here: a test file names those it
+// tests, and tests/headers sees that each of them stands alone.
 #pragma once
 
 #include <thrust/execution_policy.h>
@@ -19,8 +19,3 @@
 #include <random>
 #include <string>
 #include <vector>
-
-#include <halfstep/halfstep.hpp>
-#if __has_include(<nlohmann/json.hpp>) && __has_include(<zlib.h>)
-#include <halfstep/state/checkpoints.hpp>
-#endif
