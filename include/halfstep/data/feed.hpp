@@ -110,6 +110,7 @@ class Feed {
   void produce(Slot& slot, const Cursor& from) {
     slot.after = from;
     slot.error = nullptr;
+    slot.filled = false;
     try {
       slot.filled = producer_(slot.after, slot.batch);
     } catch (...) {
@@ -167,7 +168,7 @@ class Feed {
       busy_ = false;
       if (wanted_) {
         from_ = slot.after;
-        wanted_ = slot.filled && !slot.error;
+        wanted_ = slot.filled;
         ++ready_;
       }
       changed_.notify_all();
