@@ -47,13 +47,13 @@ BOOST_AUTO_TEST_CASE(each_type_has_its_name) {
 
 BOOST_AUTO_TEST_CASE(finite_and_nan_are_told_for_every_16_bit_pattern) {
   for (unsigned bits = 0; bits < 0x10000u; ++bits) {
-    const auto half = float16::from_bits(static_cast<std::uint16_t>(bits));
+    const auto sixteen_bits = float16::from_bits(static_cast<std::uint16_t>(bits));
     const auto brain = bfloat16::from_bits(static_cast<std::uint16_t>(bits));
-    const float half_value = static_cast<float>(half);
+    const float half_value = static_cast<float>(sixteen_bits);
     const float brain_value = static_cast<float>(brain);
-    BOOST_TEST_REQUIRE(is_finite(half) == std::isfinite(half_value));
+    BOOST_TEST_REQUIRE(is_finite(sixteen_bits) == std::isfinite(half_value));
     BOOST_TEST_REQUIRE(is_finite(half_value) == std::isfinite(half_value));
-    BOOST_TEST_REQUIRE(is_nan(half) == std::isnan(half_value));
+    BOOST_TEST_REQUIRE(is_nan(sixteen_bits) == std::isnan(half_value));
     BOOST_TEST_REQUIRE(is_nan(half_value) == std::isnan(half_value));
     BOOST_TEST_REQUIRE(is_finite(brain) == std::isfinite(brain_value));
     BOOST_TEST_REQUIRE(is_nan(brain) == std::isnan(brain_value));
