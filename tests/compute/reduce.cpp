@@ -11,6 +11,7 @@
 
 using namespace halfstep;
 
+#if defined(_OPENMP)
 namespace {
 
 std::vector<float> waves(std::int64_t n) {
@@ -30,6 +31,7 @@ float sum(const std::vector<float>& values) {
 }
 
 }  // namespace
+#endif
 
 BOOST_AUTO_TEST_CASE(sums_of_integers_are_exact_for_every_size) {
   Host host;

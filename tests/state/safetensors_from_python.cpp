@@ -35,12 +35,12 @@ BOOST_AUTO_TEST_CASE(a_file_of_pythons_package_has_its_numbers) {
   BOOST_TEST((values<float>(weights) == std::vector<float>{1.5f, -2.0f, 0.25f, 3.0f, 1e-8f, -0.0f}));
   BOOST_TEST((values<float>(weights)[5] == 0.0f && std::signbit(values<float>(weights)[5])));
 
-  const auto half = values<float16>(*file.find("half"));
-  BOOST_TEST(half.size() == 4u);
-  BOOST_TEST(half[0].bits() == 0x3c00);
-  BOOST_TEST(half[1].bits() == 0x7bff);
-  BOOST_TEST(half[2].bits() == 0x83ff);
-  BOOST_TEST(half[3].bits() == 0x0001);
+  const auto in_float16 = values<float16>(*file.find("half"));
+  BOOST_TEST(in_float16.size() == 4u);
+  BOOST_TEST(in_float16[0].bits() == 0x3c00);
+  BOOST_TEST(in_float16[1].bits() == 0x7bff);
+  BOOST_TEST(in_float16[2].bits() == 0x83ff);
+  BOOST_TEST(in_float16[3].bits() == 0x0001);
 
   BOOST_TEST(file.find("double")->shape.empty());
   BOOST_TEST(values<double>(*file.find("double")) == std::vector<double>{0.1});
