@@ -320,6 +320,22 @@ BOOST_AUTO_TEST_CASE(a_loader_waits_at_its_end_for_the_batch_that_is_being_loade
   BOOST_TEST(data.ended.load());
 }
 
+BOOST_AUTO_TEST_CASE(a_seek_waits_for_the_batch_that_is_being_loaded_and_forgets_it) {
+  Slow data;
+  Loader loader(data, {.batch_size = 1, .prefetch = 2}, Sequential{});
+  loader.next();
+  data.entered.wait(false);
+  const std::jthread opener([&] {
+    let_threads_run();
+    data.open = true;
+    data.open.notify_all();
+  });
+  loader.seek({0, 5, 0});
+  BOOST_TEST(data.ended.load());
+  BOOST_TEST(*loader.next() == 5);
+  BOOST_TEST(*loader.next() == 6);
+}
+
 BOOST_AUTO_TEST_CASE(two_loaders_share_a_dataset) {
   const Count data(500);
   Loader a(data, {.batch_size = 3, .prefetch = 2}, Shuffled(1)),

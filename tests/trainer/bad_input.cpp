@@ -89,12 +89,13 @@ std::vector<BadBatch> bad_batches() {
 
 BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused_and_leaves_window_weights_and_counters) {
   const Points first(5, 4, 3, 1), second(9, 4, 3, 2);
-  for (const auto& [bad, says] : bad_batches()) {
+  for (const BadBatch& wrong : bad_batches()) {
+    const Points& bad = wrong.points;
     TheTrainer plain = new_trainer(), tried = new_trainer();
     const auto refuse = [&](const std::function<void()>& call) {
       const StepState before = tried.state();
       const std::string message = refusal<ShapeError>(call);
-      for (const std::string& part : says) BOOST_TEST(holds(message, part), message);
+      for (const std::string& part : wrong.says) BOOST_TEST(holds(message, part), message);
       BOOST_TEST((tried.state() == before));
     };
     const auto refuse_all = [&] {

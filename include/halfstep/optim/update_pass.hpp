@@ -41,27 +41,40 @@ struct UpdateChunk {
   }
 
  private:
+  using Facts = UpdateFacts<typename Optimizer::Coefficients>;
+
+  /// One element. Plain pointers and a function of its own: g++ vectorises the loop around it only so.
+  template <bool copies, class... Moments>
+  HALFSTEP_INLINE static void update_element(std::int64_t i, const float* gradient, float* master, Compute* copy,
+                                             const Facts& step, const ParameterOptions& parameter,
+                                             Moments*... moment) {
+    const float g =
+        halfstep::clip_value(gradient[i] * step.inverse_scale * step.clip_coefficient, step.clip_value);
+    float weight = master[i];
+    Optimizer::update(weight, g, moment[i]..., step.coefficients, parameter);
+    master[i] = weight;
+    if constexpr (copies) copy[i] = Compute(weight);
+  }
+
+  template <bool copies, class... Moments>
+  HALFSTEP_INLINE static void update_range(std::int64_t size, const float* gradient, float* master, Compute* copy,
+                                           const Facts step, const ParameterOptions parameter, Moments*... moment) {
+    HALFSTEP_SIMD
+    for (std::int64_t i = 0; i < size; ++i) {
+      update_element<copies>(i, gradient, master, copy, step, parameter, moment...);
+    }
+  }
+
   template <std::size_t... Moment>
   void update(compute::SegmentChunk chunk, ParameterOptions parameter, std::index_sequence<Moment...>) const {
-    const UpdateFacts<typename Optimizer::Coefficients> step = *facts;
     const float* gradient = gradients + chunk.offset;
     float* master = masters + chunk.offset;
-    Compute* copy = working == nullptr ? nullptr : working + chunk.offset;
-    const std::array<float*, Optimizer::moments> moment{moments[Moment] + chunk.offset...};
-    const auto one = [&](std::int64_t i) {
-      const float g =
-          halfstep::clip_value(gradient[i] * step.inverse_scale * step.clip_coefficient, step.clip_value);
-      Optimizer::update(master[i], g, moment[Moment][i]..., step.coefficients, parameter);
-    };
-    if (copy == nullptr) {
-      HALFSTEP_SIMD
-      for (std::int64_t i = 0; i < chunk.size; ++i) one(i);
+    if (working == nullptr) {
+      update_range<false>(chunk.size, gradient, master, working, *facts, parameter,
+                          moments[Moment] + chunk.offset...);
     } else {
-      HALFSTEP_SIMD
-      for (std::int64_t i = 0; i < chunk.size; ++i) {
-        one(i);
-        copy[i] = Compute(master[i]);
-      }
+      update_range<true>(chunk.size, gradient, master, working + chunk.offset, *facts, parameter,
+                         moments[Moment] + chunk.offset...);
     }
   }
 };
