@@ -214,7 +214,7 @@ const std::vector<Hostile> hostile_files{
     {"a checksum with capital letters", with_checksums(R"({"a":"ABCDEF00","b":"00000000"})"), "strange form"},
     {"checksums that are no JSON", with_checksums("{"), no_json},
     {"checksums with a zero byte",
-     with_checksums(std::string("{\"a\":\"00000000\",\"b\":\"00000000\"}\0", 34)), "a zero byte"},
+     with_checksums(R"({"a":"00000000","b":"00000000"})" + std::string(1, '\0')), "a zero byte"},
     {"checksums that are a string", with_checksums("\"00000000\""), "strange form"},
     {"checksums that are a list", with_checksums("[]"), "a list out of place"},
     {"checksums nested deep", with_checksums(repeated("{\"a\":", 10'000)), "strange form"},
