@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <halfstep/state/safetensors.hpp>
-#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,8 +17,9 @@ namespace halfstep::test {
 inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 inline std::string content(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  std::string text(static_cast<std::size_t>(std::filesystem::file_size(path)), '\0');
+  std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));
+  return text;
 }
 
 inline void put(const std::filesystem::path& path, std::string_view text) {
