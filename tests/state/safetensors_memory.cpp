@@ -33,6 +33,13 @@ void* operator new(std::size_t size) {
   }
   return static_cast<std::byte*>(block) + before;
 }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept {
   if (memory == nullptr) return;
   void* block = static_cast<std::byte*>(memory) - before;
