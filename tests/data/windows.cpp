@@ -102,6 +102,13 @@ BOOST_AUTO_TEST_CASE(windows_cross_epochs_where_asked_to) {
   BOOST_TEST(!loader.ends_window());
   BOOST_TEST((windows_of_epoch(loader) == Counts{2, 4, 4}));
   BOOST_TEST((windows_of_epoch(loader) == Counts{4, 4, -2}));
+  const Ones four{4};
+  Loader whole_epochs(four, {.batch_size = 1, .micro_batches = 4, .windows_cross_epochs = true},
+                      Sequential{});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    BOOST_TEST((windows_of_epoch(whole_epochs) == Counts{4}));
+    BOOST_TEST(!whole_epochs.ends_window());
+  }
   const Ones three{3};
   Loader short_epochs(three, {.batch_size = 1, .micro_batches = 4, .windows_cross_epochs = true},
                       Sequential{});
