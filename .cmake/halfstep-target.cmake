@@ -11,6 +11,12 @@
 # What the headers of state/ and compressed files need besides: nlohmann/json and zlib. The first sets
 # HALFSTEP_STATE_SUMMARY, and HALFSTEP_STATE_MISSING, empty where both were found; the second adds them to <target>.
 #
+#   halfstep_find_evidence()
+#   halfstep_add_evidence(<target>)
+#
+# What the headers of evidence/ need besides those two: {fmt}. HALFSTEP_EVIDENCE_SUMMARY and HALFSTEP_EVIDENCE_MISSING
+# likewise.
+#
 # Dependencies are named by path rather than by imported target: imported targets are local to the directory that
 # found them, which would break a consumer that adds halfstep from a subdirectory.
 #
@@ -20,6 +26,7 @@
 #   HALFSTEP_ONEDNN_INCLUDE_DIR, HALFSTEP_ONEDNN_LIBRARY
 #   HALFSTEP_JSON_INCLUDE_DIR          the folder that holds nlohmann/json.hpp
 #   HALFSTEP_ZLIB_INCLUDE_DIR, HALFSTEP_ZLIB_LIBRARY
+#   HALFSTEP_FMT_INCLUDE_DIR, HALFSTEP_FMT_LIBRARY
 #   CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON keeps the search away from a CUDA toolkit
 
 # A missing dependency is fatal in the source tree; the package says it through find_package instead.
@@ -197,5 +204,36 @@ function(halfstep_add_state target)
     target_link_libraries(${target} INTERFACE "${HALFSTEP_ZLIB_LIBRARY}")
   else()
     target_link_libraries(${target} INTERFACE ZLIB::ZLIB)
+  endif()
+endfunction()
+
+function(halfstep_find_evidence)
+  set(missing)
+  if(TARGET fmt::fmt AND NOT HALFSTEP_FMT_LIBRARY)
+    set(found "{fmt} of this build")
+  else()
+    find_path(HALFSTEP_FMT_INCLUDE_DIR fmt/format.h)
+    find_library(HALFSTEP_FMT_LIBRARY NAMES fmt)
+    mark_as_advanced(HALFSTEP_FMT_INCLUDE_DIR HALFSTEP_FMT_LIBRARY)
+    if(HALFSTEP_FMT_INCLUDE_DIR AND HALFSTEP_FMT_LIBRARY)
+      set(found "{fmt} in ${HALFSTEP_FMT_LIBRARY}")
+    else()
+      set(missing "{fmt} (install libfmt-dev or set HALFSTEP_FMT_INCLUDE_DIR and HALFSTEP_FMT_LIBRARY)")
+    endif()
+  endif()
+  if(missing)
+    set(HALFSTEP_EVIDENCE_SUMMARY "no halfstep::evidence, for want of ${missing}" PARENT_SCOPE)
+  else()
+    set(HALFSTEP_EVIDENCE_SUMMARY "${found}" PARENT_SCOPE)
+  endif()
+  set(HALFSTEP_EVIDENCE_MISSING "${missing}" PARENT_SCOPE)
+endfunction()
+
+function(halfstep_add_evidence target)
+  if(HALFSTEP_FMT_LIBRARY)
+    target_include_directories(${target} SYSTEM INTERFACE "${HALFSTEP_FMT_INCLUDE_DIR}")
+    target_link_libraries(${target} INTERFACE "${HALFSTEP_FMT_LIBRARY}")
+  else()
+    target_link_libraries(${target} INTERFACE fmt::fmt)
   endif()
 endfunction()

@@ -27,3 +27,6 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/${project} -B ${folder}/build 
 run(${CMAKE_COMMAND} --build ${folder}/build)
 run(${folder}/build/consumer)
 run(${folder}/build/consumer_state ${folder}/saved.safetensors)
+if(NOT way STREQUAL "fetch_content")
+  run(${folder}/build/consumer_evidence ${folder}/log.jsonl)
+endif()
