@@ -19,18 +19,6 @@
 
 namespace {
 
-template <class Policy>
-TrainingResult train_and_show(const Digits& data, const TrainingOptions& options) {
-  const int lines = 8;
-  return train<Policy>(data, options, [&](int epoch, const halfstep::StepReport& report) {
-    if (epoch != options.epochs && epoch % std::max(1, options.epochs / lines) != 0) return;
-    fmt::print("{:<9} epoch {:>3} of {}   loss {:.5f}   gradient norm {:.4f}   scale {:<7g} updates {:>4}   skipped {}\n",
-               Policy::name, epoch, options.epochs, report.loss, report.gradient_norm, report.next_scale,
-               report.update_number, report.skipped);
-    std::fflush(stdout);
-  });
-}
-
 int run(int argc, char** argv) {
   std::string policy = "all", json, data_folder = HALFSTEP_EXAMPLE_DATA;
   TrainingOptions options;
@@ -53,9 +41,9 @@ int run(int argc, char** argv) {
   fmt::print("{} samples to train on, {} to validate on\n", data.training.size(), data.validation.size());
   std::vector<TrainingResult> results;
   const auto wanted = [&](std::string_view name) { return policy == "all" || policy == name; };
-  if (wanted("float32")) results.push_back(train_and_show<halfstep::Float32Policy>(data, options));
-  if (wanted("bfloat16")) results.push_back(train_and_show<halfstep::BFloat16Policy>(data, options));
-  if (wanted("float16")) results.push_back(train_and_show<halfstep::Float16ScaledPolicy>(data, options));
+  if (wanted("float32")) results.push_back(train<halfstep::Float32Policy>(data, options));
+  if (wanted("bfloat16")) results.push_back(train<halfstep::BFloat16Policy>(data, options));
+  if (wanted("float16")) results.push_back(train<halfstep::Float16ScaledPolicy>(data, options));
   print_table(results);
   if (!json.empty()) write_json(json, results, options);
   return 0;

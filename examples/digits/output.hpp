@@ -1,12 +1,12 @@
 #pragma once
 
-#include <cmath>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <halfstep/evidence/json.hpp>
 #include <nlohmann/json.hpp>
 
 #include "training.hpp"
@@ -35,40 +35,15 @@ inline void print_table(const std::vector<TrainingResult>& results) {
   }
 }
 
-/// JSON has no infinities and no NaN: null stands for them.
-inline nlohmann::json finite_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
-}
-
-inline nlohmann::json to_json(const halfstep::StepReport& report) {
-  nlohmann::json json = {{"outcome", name_of(report.outcome)},
-                         {"loss", finite_or_null(report.loss)},
-                         {"gradient_norm", finite_or_null(report.gradient_norm)},
-                         {"clip_coefficient", report.clip_coefficient},
-                         {"scale", report.scale},
-                         {"next_scale", report.next_scale},
-                         {"learning_rate", report.learning_rate},
-                         {"update_number", report.update_number},
-                         {"attempts", report.attempts},
-                         {"skipped", report.skipped},
-                         {"samples", report.valid_count}};
-  if (report.outcome == halfstep::Outcome::skipped) {
-    json["skip_cause"] = name_of(report.skip_cause);
-    json["first_non_finite"] = {{"tensor", report.first_non_finite.tensor},
-                                {"index", report.first_non_finite.index}};
-  }
-  return json;
-}
-
 /// Throws halfstep::Error where the file cannot be written.
 inline void write_json(const std::string& path, const std::vector<TrainingResult>& results,
                        const TrainingOptions& options) {
-  nlohmann::json runs = nlohmann::json::array();
+  nlohmann::ordered_json runs = nlohmann::ordered_json::array();
   for (const TrainingResult& result : results) {
-    nlohmann::json run = {{"policy", result.policy},
+    nlohmann::ordered_json run = {{"policy", result.policy},
                           {"validation_accuracy", result.validation_accuracy},
-                          {"validation_loss", finite_or_null(result.validation_loss)},
-                          {"final_loss", finite_or_null(result.final_loss)},
+                          {"validation_loss", halfstep::json_number(result.validation_loss)},
+                          {"final_loss", halfstep::json_number(result.final_loss)},
                           {"updates", result.state.update_number},
                           {"skipped", result.state.skipped},
                           {"attempts", result.state.attempts},
@@ -76,10 +51,10 @@ inline void write_json(const std::string& path, const std::vector<TrainingResult
                           {"samples_per_second", result.samples_per_second},
                           {"predictions", result.predictions}};
     if (const auto flips = label_flips(result, results)) run["label_flips"] = *flips;
-    for (const auto& report : result.steps) run["steps"].push_back(to_json(report));
+    for (const auto& report : result.steps) run["steps"].push_back(report);
     runs.push_back(std::move(run));
   }
-  const nlohmann::json document = {
+  const nlohmann::ordered_json document = {
       {"epochs", options.epochs}, {"seed", options.seed}, {"batch_size", options.batch_size}, {"runs", runs}};
   std::ofstream file(path);
   file << document.dump(1) << '\n';

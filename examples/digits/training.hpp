@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+#include <halfstep/evidence/console.hpp>
+#include <halfstep/evidence/report_totals.hpp>
 #include <halfstep/halfstep.hpp>
 
 #include "digits.hpp"
@@ -29,9 +31,6 @@ struct TrainingResult {
   halfstep::StepState state;
 };
 
-/// Called after every epoch with the epoch's number from 1, and its last step's report.
-using Progress = std::function<void(int epoch, const halfstep::StepReport& report)>;
-
 inline std::vector<std::int32_t> most_likely(halfstep::Tensor<const float> logits) {
   std::vector<std::int32_t> labels;
   for (std::int64_t row = 0; row < logits.rows(); ++row) {
@@ -42,7 +41,7 @@ inline std::vector<std::int32_t> most_likely(halfstep::Tensor<const float> logit
 }
 
 template <class Policy>
-TrainingResult train(const Digits& data, const TrainingOptions& options, const Progress& progress) {
+TrainingResult train(const Digits& data, const TrainingOptions& options) {
   using namespace halfstep;
   Loader loader(data.training, {.batch_size = options.batch_size}, Shuffled(options.seed));
   const std::int64_t updates = options.epochs * loader.batches_per_epoch();
@@ -53,24 +52,26 @@ TrainingResult train(const Digits& data, const TrainingOptions& options, const P
 
   TrainingResult result;
   result.policy = Policy::name;
-  double seconds = 0, loss_sum = 0;
-  std::int64_t samples = 0, applied_samples = 0;
+  constexpr std::int64_t lines = 8;
+  ConsoleSink console({.every = loader.batches_per_epoch() * std::max<std::int64_t>(1, options.epochs / lines),
+                       .total = updates,
+                       .label = fmt::format("{:<9}", Policy::name)});
+  ReportTotals last_epoch;
+  double seconds = 0;
+  std::int64_t samples = 0;
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
-    loss_sum = 0;
-    applied_samples = 0;
+    last_epoch = {};
     for (auto& batch : loader) {
       const auto start = std::chrono::steady_clock::now();
       const StepReport report = trainer.step(batch).report();
       seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       samples += report.valid_count;
-      if (report.applied()) {
-        loss_sum += report.loss * static_cast<double>(report.valid_count);
-        applied_samples += report.valid_count;
-      }
+      last_epoch.add(report);
+      console.write(report);
       result.steps.push_back(report);
     }
-    progress(epoch, result.steps.back());
   }
+  console.finish();
 
   const auto validation = data.validation.all();
   result.predictions = most_likely(trainer.predict(validation.features));
@@ -80,7 +81,7 @@ TrainingResult train(const Digits& data, const TrainingOptions& options, const P
   }
   result.validation_accuracy = static_cast<double>(correct) / static_cast<double>(data.validation.size());
   result.validation_loss = trainer.evaluate(validation).loss();
-  result.final_loss = loss_sum / static_cast<double>(applied_samples);
+  result.final_loss = last_epoch.mean_loss();
   result.samples_per_second = static_cast<double>(samples) / seconds;
   result.state = trainer.state();
   return result;
