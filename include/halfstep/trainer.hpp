@@ -174,6 +174,9 @@ class Trainer {
   /// Scale, tracker, counters and schedule position as they are between two windows.
   StepState state() const { return core().record().state; }
 
+  /// Bytes that this trainer holds now, by kind.
+  MemoryUse memory() const { return core().memory(); }
+
   std::span<const ParameterInfo> parameters() const { return core().store().infos(); }
   /// A copy of a parameter's master weights. Throws ConfigurationError for an unknown name.
   std::vector<float> read_parameter(std::string_view name) const {

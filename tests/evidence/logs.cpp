@@ -20,6 +20,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(logs_tests)
+
 using namespace halfstep;
 using halfstep::test::holds;
 
@@ -301,3 +303,5 @@ BOOST_AUTO_TEST_CASE(
   std::fclose(full);
   test::refusal<ConfigurationError>([] { ConsoleSink({.every = 0}); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -49,6 +49,7 @@ class MatmulScratch {
     if (buffer_.size() < workers * floats) buffer_ = Buffer<float, Host>(host, workers * floats);
     return buffer_.data();
   }
+  std::size_t bytes() const { return buffer_.bytes(); }
 
  private:
   Buffer<float, Host> buffer_;

@@ -61,6 +61,8 @@ class Host {
   Service& service() {
     return services_.get<Service>();
   }
+  /// Memory that the services hold.
+  std::size_t service_bytes() const { return services_.bytes(); }
 
  private:
   Options options_;

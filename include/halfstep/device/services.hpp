@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -16,15 +17,32 @@ class Services {
     for (const Entry& entry : entries_) {
       if (entry.key == key<Service>()) return *static_cast<Service*>(entry.object.get());
     }
-    entries_.push_back({key<Service>(), std::make_shared<Service>()});
+    entries_.push_back({key<Service>(), std::make_shared<Service>(), &bytes_of<Service>});
     return *static_cast<Service*>(entries_.back().object.get());
+  }
+
+  /// What the services hold, by their own account: a service without `bytes()` counts as nothing.
+  std::size_t bytes() const {
+    std::size_t total = 0;
+    for (const Entry& entry : entries_) total += entry.bytes(entry.object.get());
+    return total;
   }
 
  private:
   struct Entry {
     const void* key;
     std::shared_ptr<void> object;
+    std::size_t (*bytes)(const void*);
   };
+
+  template <class Service>
+  static std::size_t bytes_of(const void* object) {
+    if constexpr (requires(const Service& service) { service.bytes(); }) {
+      return static_cast<const Service*>(object)->bytes();
+    } else {
+      return 0;
+    }
+  }
 
   template <class Service>
   static const void* key() {

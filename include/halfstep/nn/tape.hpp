@@ -162,6 +162,9 @@ class Tape {
 
   /// The most device memory that one pass has taken, in bytes.
   std::size_t peak_bytes() const { return values_.peak(); }
+  /// What the tape holds now: for values, and for its list of operations.
+  std::size_t value_bytes() const { return values_.capacity(); }
+  std::size_t node_bytes() const { return nodes_.capacity(); }
 
  private:
   struct NodeBase {

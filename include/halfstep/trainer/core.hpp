@@ -16,6 +16,7 @@
 #include <halfstep/optim/update_pass.hpp>
 #include <halfstep/scaling/gradients.hpp>
 #include <halfstep/scaling/measure.hpp>
+#include <halfstep/trainer/memory.hpp>
 #include <halfstep/trainer/options.hpp>
 #include <halfstep/trainer/step_record.hpp>
 
@@ -55,6 +56,20 @@ class TrainerCore final : public ClosedWindow {
   const Store& store() const { return store_; }
   D& device() { return device_; }
   Buffer<float, D>& moment(std::size_t position) { return moments_[position]; }
+
+  MemoryUse memory() const {
+    const auto bytes = [](std::size_t size) { return static_cast<std::int64_t>(size); };
+    MemoryUse use;
+    use.masters = bytes(store_.master_bytes());
+    use.working_copy = bytes(store_.working_copy_bytes());
+    use.gradients = bytes(store_.gradient_bytes());
+    for (const auto& moment : moments_) use.moments += bytes(moment.bytes());
+    use.activations = bytes(tape_.peak_bytes());
+    use.reserve = bytes(tape_.value_bytes()) - use.activations;
+    if constexpr (requires { device_.service_bytes(); }) use.workspace = bytes(device_.service_bytes());
+    use.bookkeeping = bytes(record_.bytes() + partials_.bytes() + tape_.node_bytes());
+    return use;
+  }
 
   /// What a checkpoint holds besides masters and moments, and takes over again.
   bool window_in_hand() const { return closed_; }
