@@ -1,0 +1,271 @@
+// Every kind of number in every input, parameter and gradient, under every policy. Whatever it is, a window
+// ends in one of two ways: it is applied and all weights are finite, or it is not and every bit stays.
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <halfstep/optim/adamw.hpp>
+#include <halfstep/trainer.hpp>
+#include <limits>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/classifier.hpp"
+
+using namespace halfstep;
+using namespace halfstep::test;
+
+namespace {
+
+float of_bits(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+constexpr float largest = (std::numeric_limits<float>::max)();
+
+std::vector<float> harmless_values() {
+  return {0.0f, -0.0f, of_bits(1), -of_bits(1), of_bits(0x7fffff), 0x1p-126f, -0x1p-126f, 0x1p-24f, 0x1p-25f};
+}
+/// Finite in float; some overflow a narrower type, or what is computed from them.
+std::vector<float> large_values() {
+  return {65504.0f, 65520.0f, -1e10f, 1e19f, -1e20f, 1e30f, largest, -largest};
+}
+/// Infinities, and NaNs of both signs with every single payload bit and all of them.
+std::vector<float> bad_values() {
+  std::vector<float> values;
+  for (const std::uint32_t sign : {0x7f800000u, 0xff800000u}) {
+    values.push_back(of_bits(sign));
+    for (int bit = 0; bit < 23; ++bit) values.push_back(of_bits(sign | (1u << bit)));
+    values.push_back(of_bits(sign | 0x7fffffu));
+  }
+  return values;
+}
+
+template <class Base>
+struct Endless : Base {
+  static constexpr std::int64_t stop_after_skips = 0;
+};
+using Policies = std::tuple<Endless<Float32Policy>, Endless<BFloat16Policy>, Endless<Float16ScaledPolicy>>;
+
+template <class T>
+struct PoisonBackward;
+
+/// Between the layers: puts a given pattern of bits in place of one activation, or of one activation's
+/// gradient.
+struct Poison {
+  enum Where { nowhere, in_value, in_gradient } where = nowhere;
+  std::uint32_t bits = 0;
+
+  template <class T>
+  T value() const {
+    if constexpr (std::is_same_v<T, float>)
+      return of_bits(bits);
+    else
+      return T::from_bits(static_cast<std::uint16_t>(bits));
+  }
+
+  template <class Tape, class T>
+  Variable<T> operator()(Tape& tape, const Variable<T>& input) const {
+    const Tensor<T> result = tape.template allocate<T>(input.shape());
+    for (std::int64_t i = 0; i < input.size(); ++i) result[i] = input.data()[i];
+    if (where == in_value) result[2] = value<T>();
+    return tape.record(operation::Activation{}, result, true, PoisonBackward<T>{input, *this});
+  }
+};
+
+template <class T>
+struct PoisonBackward {
+  Variable<T> input;
+  Poison poison;
+  template <class Tape>
+  void operator()(Tape& tape, Tensor<const T> gradient) const {
+    const auto target = tape.gradient_target(input);
+    for (std::int64_t i = 0; i < input.size(); ++i) target.data[i] = gradient[i];
+    if (poison.where == Poison::in_gradient) target.data[2] = poison.value<T>();
+  }
+};
+
+struct Poisoned : Classifier {
+  Poisoned() : Classifier(3, 4, 3) {}
+  template <class Tape>
+  Loss loss(Tape& tape, const Points& points) const {
+    return cross_entropy(tape, output(tape, poison(tape, gelu(tape, hidden(tape, points.images())))),
+                         points.targets());
+  }
+  Poison poison;
+};
+
+/// A trainer in which something is out of the ordinary.
+template <class Policy>
+struct Attack {
+  explicit Attack(float clip_norm)
+      : trainer{Poisoned{}, {.learning_rate = 0.01}, {.clip_norm = clip_norm, .seed = 3}} {
+    trainer.step(points);
+  }
+
+  auto& core() { return halfstep::detail::TrainerAccess::core(trainer); }
+
+  /// Masters and moments, one after the other.
+  std::vector<float> numbers() {
+    const std::int64_t size = core().store().size();
+    std::vector<float> all;
+    for (const float* buffer : {core().store().masters(), core().moment(0).data(), core().moment(1).data()}) {
+      all.insert(all.end(), buffer, buffer + size);
+    }
+    return all;
+  }
+  std::vector<std::uint16_t> working_copy() {
+    std::vector<std::uint16_t> copy;
+    if constexpr (!std::is_same_v<typename Policy::compute_type, float>) {
+      const auto* data = core().store().working();
+      for (std::int64_t i = 0; i < core().store().size(); ++i) copy.push_back(data[i].bits());
+    }
+    return copy;
+  }
+
+  /// Ends the window. What was finite is finite; what was not applied has kept every bit.
+  StepReport end_window() {
+    const auto before = numbers();
+    const auto copy_before = working_copy();
+    const StepReport report = trainer.update().report();
+    const auto after = numbers();
+    applied = report.applied();
+    if (applied) {
+      bool finite = is_finite(report.loss);
+      for (std::size_t i = 0; i < before.size() / 3; ++i) {
+        finite = finite && (is_finite(after[i]) || !is_finite(before[i]));
+      }
+      BOOST_REQUIRE(finite);
+    } else {
+      BOOST_REQUIRE(report.outcome == Outcome::skipped);
+      BOOST_REQUIRE(std::memcmp(before.data(), after.data(), before.size() * sizeof(float)) == 0);
+      BOOST_REQUIRE(working_copy() == copy_before);
+    }
+    return report;
+  }
+
+  Points points{2, 3, 3};
+  Trainer<Poisoned, AdamW, Policy> trainer;
+  bool applied = false;
+};
+
+constexpr float no_clip = std::numeric_limits<float>::infinity();
+
+enum class Target { input, parameter, gradient };
+
+/// Puts each value at each place of the target, ends the window, and lets `check` look at it. The trainer is
+/// a new one after every window that was applied.
+template <class Policy>
+void everywhere(Target target, const std::vector<float>& values, float clip_norm,
+                const std::function<void(Attack<Policy>&, const StepReport&, float value,
+                                         const std::string& name, std::int64_t index)>& check) {
+  std::optional<Attack<Policy>> attack;
+  const auto try_all = [&](int parameter, const std::string& name, std::int64_t size) {
+    for (std::int64_t index = 0; index < size; ++index) {
+      for (const float value : values) {
+        if (!attack || attack->applied) attack.emplace(clip_norm);
+        auto& store = attack->core().store();
+        const Points ordinary = attack->points;
+        std::vector<float> weights;
+        if (target == Target::input) attack->points.inputs[static_cast<std::size_t>(index)] = value;
+        if (target == Target::parameter) {
+          weights = attack->trainer.read_parameter(name);
+          auto attacked = weights;
+          attacked[static_cast<std::size_t>(index)] = value;
+          attack->trainer.write_parameter(name, attacked);
+        }
+        attack->trainer.accumulate(attack->points);
+        if (target == Target::gradient) store.gradient(parameter)[index] = value;
+        check(*attack, attack->end_window(), value, name, index);
+        attack->points = ordinary;
+        if (!weights.empty()) attack->trainer.write_parameter(name, weights);
+      }
+    }
+  };
+  if (target == Target::input) return try_all(-1, "", 6);
+  const std::vector<std::pair<std::string, std::int64_t>> parameters{
+      {"hidden.weight", 12}, {"hidden.bias", 4}, {"output.weight", 12}, {"output.bias", 3}};
+  for (int p = 0; p < 4; ++p) {
+    const auto& [name, size] = parameters[static_cast<std::size_t>(p)];
+    try_all(p, name, size);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(zeros_and_subnormals_are_numbers_like_others, Policy, Policies) {
+  for (const Target target : {Target::input, Target::parameter, Target::gradient}) {
+    everywhere<Policy>(
+        target, harmless_values(), no_clip,
+        [](auto&, const StepReport& report, float, auto&, auto) { BOOST_REQUIRE(report.applied()); });
+  }
+}
+
+// An infinite weight or input may do no more than mask a class, whose loss is finite; a NaN never does.
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_nan_in_an_input_or_a_weight_leaves_every_bit, Policy, Policies) {
+  for (const Target target : {Target::input, Target::parameter}) {
+    everywhere<Policy>(target, bad_values(), no_clip,
+                       [](auto&, const StepReport& report, float value, auto&, auto) {
+                         BOOST_REQUIRE(!(report.applied() && is_nan(value)));
+                       });
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_gradient_leaves_every_bit_and_is_named_whatever_its_own, Policy,
+                              Policies) {
+  everywhere<Policy>(Target::gradient, bad_values(), 1.0f,
+                     [](auto&, const StepReport& report, float, const std::string& name, std::int64_t index) {
+                       BOOST_REQUIRE(report.skip_cause == SkipCause::gradient);
+                       BOOST_REQUIRE(report.first_non_finite.tensor == name);
+                       BOOST_REQUIRE(report.first_non_finite.index == index);
+                     });
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_too_large_is_skipped_or_leaves_finite_weights, Policy, Policies) {
+  for (const Target target : {Target::input, Target::parameter}) {
+    everywhere<Policy>(target, large_values(), no_clip, [](auto&, auto&, float, auto&, auto) {});
+  }
+  // A finite gradient is a gradient: it is applied, however large. Clipped, its square cannot overflow Adam's
+  // second moment either.
+  for (const float clip_norm : {no_clip, 1.0f}) {
+    everywhere<Policy>(Target::gradient, large_values(), clip_norm,
+                       [&](auto& attack, const StepReport& report, float, auto&, auto) {
+                         BOOST_REQUIRE(report.applied());
+                         if (clip_norm == no_clip) return;
+                         bool finite = true;
+                         for (const float number : attack.numbers()) finite = finite && is_finite(number);
+                         BOOST_REQUIRE(finite);
+                       });
+  }
+}
+
+// Every NaN that a 16-bit type has, and a sample of float's, between two layers: forwards and backwards.
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_nan_of_the_compute_type_is_seen, Policy, Policies) {
+  using T = typename Policy::compute_type;
+  std::vector<std::uint32_t> patterns;
+  if constexpr (std::is_same_v<T, float>) {
+    for (const float value : bad_values()) {
+      if (is_nan(value)) patterns.push_back(__builtin_bit_cast(std::uint32_t, value));
+    }
+    BOOST_TEST(patterns.size() == 48U);
+  } else {
+    for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
+      if (is_nan(T::from_bits(static_cast<std::uint16_t>(bits)))) patterns.push_back(bits);
+    }
+    BOOST_TEST(patterns.size() == (std::is_same_v<T, float16> ? 2046U : 254U));
+  }
+  Attack<Policy> attack(no_clip);
+  Poison& poison = attack.trainer.model().poison;
+  for (const std::uint32_t bits : patterns) {
+    for (const Poison::Where where : {Poison::in_value, Poison::in_gradient}) {
+      poison = {where, bits};
+      attack.trainer.accumulate(attack.points);
+      BOOST_REQUIRE(!attack.end_window().applied());
+    }
+  }
+  poison = {};
+  attack.trainer.accumulate(attack.points);
+  BOOST_TEST(attack.end_window().applied());
+}
