@@ -14,6 +14,8 @@
 #include <tuple>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(every_state_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -282,10 +284,24 @@ BOOST_AUTO_TEST_CASE(states_that_a_run_under_other_bounds_left_behind_obey_the_l
   }
 }
 
+// PyTorch's GradScaler grows only if the product is finite as a float: halfway to 2^128 it no longer is.
+BOOST_AUTO_TEST_CASE(a_scale_whose_product_would_be_infinite_stays) {
+  for (const double factor : {0x1.fffffep0, 0x1.fffffefffffffp0, 0x1.ffffffp0, 0x1.ffffff0000001p0, 2.0}) {
+    const DynamicScaler options{.initial_scale = 0x1p127f, .growth_factor = factor, .growth_interval = 1};
+    BOOST_TEST(disagreements(options, options.first_state()) == 0, factor);
+    const bool grows = factor < 0x1.ffffffp0;
+    const ScalerStep step = options.after(options.first_state(), Outcome::applied, SkipCause::none);
+    BOOST_TEST(step.next.scale == (grows ? largest : 0x1p127f));
+    BOOST_TEST((step.change == (grows ? ScaleChange::grown : ScaleChange::at_maximum)));
+  }
+  BOOST_TEST((ScalerStep{}.change == ScaleChange::unchanged));
+}
+
 BOOST_AUTO_TEST_CASE(scalers_that_learn_nothing_obey_the_law) {
   BOOST_TEST(disagreements(NoScaler{}, NoScaler{}.first_state()) == 0);
   for (const float scale : {0x1p-64f, 1.0f, 65536.0f, largest}) {
     const StaticScaler scaler{.scale = scale};
+    BOOST_TEST(is_valid(scaler));
     BOOST_TEST(scaler.first_state().scale == scale);
     BOOST_TEST(disagreements(scaler, scaler.first_state()) == 0);
   }
@@ -312,3 +328,5 @@ BOOST_AUTO_TEST_CASE(random_settings_obey_the_law_and_keep_the_scale_a_finite_nu
     BOOST_TEST_REQUIRE(state.schedule_position == state.update_number + state.skipped);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
