@@ -4,7 +4,10 @@
 #include <vector>
 
 #include <halfstep/device/arena.hpp>
+#include <halfstep/device/buffer.hpp>
 #include <halfstep/device/host.hpp>
+
+BOOST_AUTO_TEST_SUITE(arena_tests)
 
 using namespace halfstep;
 
@@ -82,3 +85,17 @@ BOOST_AUTO_TEST_CASE(memory_goes_back_to_the_device) {
   }
   BOOST_TEST(host.living == 0);
 }
+
+BOOST_AUTO_TEST_CASE(counts_whose_bytes_have_no_number_are_refused) {
+  Host host;
+  Arena<Host> arena(host);
+  for (const std::int64_t count : {std::int64_t{1} << 62, (std::int64_t{1} << 62) + 1, INT64_MAX, INT64_MAX / 4,
+                                   std::int64_t{-1}, INT64_MIN}) {
+    BOOST_CHECK_THROW(arena.allocate<float>(count), DeviceError);
+    BOOST_CHECK_THROW((Buffer<double, Host>(host, count)), DeviceError);
+  }
+  BOOST_TEST(arena.used() == 0u);
+  arena.allocate<float>(1)[0] = 1;
+}
+
+BOOST_AUTO_TEST_SUITE_END()

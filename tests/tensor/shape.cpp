@@ -5,6 +5,8 @@
 
 #include <halfstep/tensor/shape.hpp>
 
+BOOST_AUTO_TEST_SUITE(shape_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -47,7 +49,13 @@ BOOST_AUTO_TEST_CASE(a_shape_that_cannot_be_is_refused_with_its_extents) {
   BOOST_CHECK_EXCEPTION((Shape{2, -3}), ShapeError, [](const ShapeError& e) { return says(e, "[2, -3]"); });
   const std::int64_t large = std::int64_t{1} << 32;
   BOOST_CHECK_EXCEPTION((Shape{large, large}), ShapeError, [](const ShapeError& e) { return says(e, "4294967296"); });
+  BOOST_CHECK_THROW((Shape{large, large, 0}), ShapeError);
+  BOOST_CHECK_THROW((Shape{0, large, large}), ShapeError);
+  BOOST_CHECK_THROW((Shape{large, 1}).with_columns(large), ShapeError);
+  BOOST_CHECK_THROW((Shape{2, 1}).with_columns(-1), ShapeError);
   const std::vector<std::int64_t> seven(7, 1);
   BOOST_CHECK_EXCEPTION((Shape{std::span<const std::int64_t>(seven)}), ShapeError,
                         [](const ShapeError& e) { return says(e, "7"); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <halfstep/device/byte_count.hpp>
 #include <halfstep/device/device.hpp>
 
 namespace halfstep {
@@ -21,12 +22,13 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena() { release(); }
 
-  /// Uninitialised memory for `count` values, aligned to the device's alignment, valid until `reset`.
+  /// Uninitialised memory for `count` values, aligned to the device's alignment, valid until `reset`. Throws
+  /// DeviceError where there is none.
   template <class T>
   T* allocate(std::int64_t count) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
                   "an arena runs no constructors and no destructors");
-    return static_cast<T*>(allocate_bytes(static_cast<std::size_t>(count) * sizeof(T)));
+    return static_cast<T*>(allocate_bytes(detail::byte_count<T>(count)));
   }
 
   /// Takes back everything handed out. Blocks are merged, so that the next pass of this size finds one block.

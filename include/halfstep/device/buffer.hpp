@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <halfstep/device/byte_count.hpp>
 #include <halfstep/device/device.hpp>
 
 namespace halfstep {
@@ -18,7 +19,7 @@ class Buffer {
   Buffer() = default;
   Buffer(D& device, std::int64_t size)
       : device_(&device),
-        data_(static_cast<T*>(device.allocate(static_cast<std::size_t>(size) * sizeof(T)))),
+        data_(static_cast<T*>(device.allocate(detail::byte_count<T>(size)))),
         size_(size) {
     clear();
   }

@@ -20,21 +20,15 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> extents)
       : Shape(std::span<const std::int64_t>(extents.begin(), extents.size())) {}
 
-  /// Throws ShapeError for more than six extents, a negative one, or a product that does not fit 64 bits.
+  /// Throws ShapeError for more than six extents, a negative one, or a product that does not fit 64 bits; an extent
+  /// of 0 does not make up for others.
   explicit Shape(std::span<const std::int64_t> extents) {
     if (extents.size() > largest_rank) {
       throw ShapeError("a shape has at most " + std::to_string(largest_rank) + " extents, " +
                        std::to_string(extents.size()) + " were given");
     }
     for (const std::int64_t extent : extents) extents_[rank_++] = extent;
-    std::int64_t size = 1;
-    for (const std::int64_t extent : extents) {
-      if (extent < 0) throw ShapeError("an extent is negative in shape " + text());
-      if (extent > 0 && size > (std::numeric_limits<std::int64_t>::max)() / extent) {
-        throw ShapeError("the number of elements does not fit 64 bits in shape " + text());
-      }
-      size *= extent;
-    }
+    check();
   }
 
   int rank() const { return rank_; }
@@ -52,11 +46,12 @@ class Shape {
     for (int axis = 0; axis + 1 < rank_; ++axis) rows *= extents_[axis];
     return rows;
   }
-  /// This shape with another innermost extent.
+  /// This shape with another innermost extent. Throws ShapeError as the constructor.
   Shape with_columns(std::int64_t columns) const {
     Shape result = *this;
     if (result.rank_ == 0) result.rank_ = 1;
     result.extents_[result.rank_ - 1] = columns;
+    result.check();
     return result;
   }
 
@@ -76,6 +71,18 @@ class Shape {
   }
 
  private:
+  void check() const {
+    std::int64_t size = 1;
+    for (const std::int64_t extent : *this) {
+      if (extent < 0) throw ShapeError("an extent is negative in shape " + text());
+      if (extent == 0) continue;
+      if (size > (std::numeric_limits<std::int64_t>::max)() / extent) {
+        throw ShapeError("the number of elements does not fit 64 bits in shape " + text());
+      }
+      size *= extent;
+    }
+  }
+
   std::int64_t extents_[largest_rank] = {};
   int rank_ = 0;
 };
