@@ -13,6 +13,8 @@
 
 #include "support/sparse_memory.hpp"
 
+BOOST_AUTO_TEST_SUITE(far_apart_tests)
+
 using namespace halfstep;
 using namespace halfstep::compute;
 using namespace halfstep::test;
@@ -168,3 +170,5 @@ BOOST_AUTO_TEST_CASE(shapes_count_in_64_bits) {
   BOOST_TEST(shape.rows() == 3 * (std::int64_t{1} << 31));
   BOOST_TEST(shape.with_columns(1 << 29).size() == 3 * (std::int64_t{1} << 60));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -16,6 +16,8 @@
 
 #include "support/classifier.hpp"
 
+BOOST_AUTO_TEST_SUITE(values_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -269,3 +271,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_nan_of_the_compute_type_is_seen, Policy, Pol
   attack.trainer.accumulate(attack.points);
   BOOST_TEST(attack.end_window().applied());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

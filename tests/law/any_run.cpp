@@ -18,6 +18,8 @@
 #include "support/given_gradients.hpp"
 #include "support/tolerance.hpp"
 
+BOOST_AUTO_TEST_SUITE(any_run_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -344,3 +346,5 @@ BOOST_AUTO_TEST_CASE(parameters_in_another_order_are_the_same_parameters) {
   }
   BOOST_TEST((straight.state() == turned.state()));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
