@@ -5,6 +5,8 @@
 #include <string_view>
 #include <type_traits>
 
+BOOST_AUTO_TEST_SUITE(policy_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -150,3 +152,5 @@ BOOST_AUTO_TEST_CASE(names_are_for_people) {
   BOOST_TEST(std::string(Float32Policy::name) == "float32");
   BOOST_TEST(std::string(Cautious::name) == "cautious");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

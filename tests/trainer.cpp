@@ -11,6 +11,8 @@
 #include "support/given_gradients.hpp"
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(trainer_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -305,3 +307,5 @@ BOOST_AUTO_TEST_CASE(a_trainer_that_moved_goes_on_with_its_open_window) {
   BOOST_TEST(third.read_parameter("w.0") == Values{-4.0f});
   BOOST_TEST(third.state().update_number == 3);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include <halfstep/compute/chunks.hpp>
 
+BOOST_AUTO_TEST_SUITE(chunks_tests)
+
 using namespace halfstep;
 
 BOOST_AUTO_TEST_CASE(chunks_cover_every_segment_once_in_order_and_cross_none) {
@@ -22,3 +24,5 @@ BOOST_AUTO_TEST_CASE(chunks_cover_every_segment_once_in_order_and_cross_none) {
   for (std::size_t s = 0; s < segments.size(); ++s) BOOST_TEST(covered[s] == segments[s].size);
   BOOST_TEST(chunks.size() == 5u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
+BOOST_AUTO_TEST_SUITE(column_sum_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -85,3 +87,5 @@ BOOST_AUTO_TEST_CASE(infinities_and_nan_stay_in_their_columns) {
   BOOST_TEST(sums[1] == 3.0f);
   BOOST_TEST(sums[2] == inf);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

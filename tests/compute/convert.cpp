@@ -4,6 +4,8 @@
 
 #include <halfstep/compute/convert.hpp>
 
+BOOST_AUTO_TEST_SUITE(convert_tests)
+
 using namespace halfstep;
 
 BOOST_AUTO_TEST_CASE(a_parallel_conversion_is_that_of_each_element) {
@@ -19,3 +21,5 @@ BOOST_AUTO_TEST_CASE(a_parallel_conversion_is_that_of_each_element) {
     for (std::size_t i = 0; i < from.size(); ++i) BOOST_REQUIRE(back[i] == static_cast<float>(to[i]));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 
 #include <halfstep/compute/for_each.hpp>
 
+BOOST_AUTO_TEST_SUITE(for_each_tests)
+
 using namespace halfstep;
 
 BOOST_AUTO_TEST_CASE(every_index_is_called_exactly_once_for_every_size) {
@@ -28,3 +30,5 @@ BOOST_AUTO_TEST_CASE(every_task_is_called_exactly_once) {
     for (const auto& c : calls) BOOST_REQUIRE(c == 2);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 
 #include "support/matmul_case.hpp"
 
+BOOST_AUTO_TEST_SUITE(matmul_tests)
+
 using namespace halfstep;
 using namespace halfstep::compute;
 using namespace halfstep::test;
@@ -233,3 +235,5 @@ BOOST_AUTO_TEST_CASE(views_that_do_not_fit_are_refused_with_sizes_types_and_stri
                      MatrixBatch<float16>{matrix(data, 2, 2)}, MatrixBatch<float>{matrix(result, 2, 2), 0}),
       ShapeError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "support/matmul_case.hpp"
 
+BOOST_AUTO_TEST_SUITE(matmul_onednn_tests)
+
 using namespace halfstep;
 using namespace halfstep::compute;
 using namespace halfstep::test;
@@ -105,3 +107,5 @@ BOOST_AUTO_TEST_CASE(the_cache_of_primitives_is_bounded_and_forgets_the_one_unus
 BOOST_AUTO_TEST_CASE(without_onednn_there_is_nothing_to_test) { BOOST_TEST(true); }
 
 #endif
+
+BOOST_AUTO_TEST_SUITE_END()

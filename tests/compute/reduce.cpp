@@ -9,6 +9,8 @@
 
 #include <halfstep/compute/reduce.hpp>
 
+BOOST_AUTO_TEST_SUITE(reduce_tests)
+
 using namespace halfstep;
 
 #if defined(_OPENMP)
@@ -70,3 +72,5 @@ BOOST_AUTO_TEST_CASE(a_sum_has_the_same_bits_for_every_number_of_threads) {
   omp_set_num_threads(threads);
 }
 #endif
+
+BOOST_AUTO_TEST_SUITE_END()

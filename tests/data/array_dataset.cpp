@@ -10,6 +10,8 @@
 
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(array_dataset_tests)
+
 using namespace halfstep;
 using test::holds;
 using test::refusal;
@@ -149,3 +151,5 @@ BOOST_AUTO_TEST_CASE(files_of_features_and_of_labels_become_a_dataset) {
     BOOST_CHECK_THROW(array_dataset(bytes_array({1}, {1}), bytes_array({1}, {1}), bad), ConfigurationError);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

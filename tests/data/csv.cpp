@@ -9,6 +9,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_file.hpp"
 
+BOOST_AUTO_TEST_SUITE(csv_tests)
+
 using namespace halfstep;
 using test::holds;
 using test::refusal;
@@ -158,3 +160,5 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named) {
   const std::string device = refusal<Error>([] { read_csv("/dev/zero"); });
   BOOST_TEST(holds(device, "/dev/zero"), device);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(hash_tests)
+
 using halfstep::detail::ContentHash;
 using halfstep::detail::mix_bits;
 
@@ -55,3 +57,5 @@ BOOST_AUTO_TEST_CASE(contents_and_where_pieces_end_give_different_hashes) {
   }
   BOOST_TEST(hashes.size() == contents.size());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

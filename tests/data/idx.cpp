@@ -9,6 +9,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_file.hpp"
 
+BOOST_AUTO_TEST_SUITE(idx_tests)
+
 using namespace halfstep;
 using namespace std::string_literals;
 using test::bytes_of;
@@ -70,3 +72,5 @@ BOOST_AUTO_TEST_CASE(what_is_no_idx_file_is_refused) {
   check_refused("\0\0\x0e\3\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s, "shape");
   check_refused("\0\0\x0e\2\x7f\xff\xff\xff\x7f\xff\xff\xff"s, "more than any file holds");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

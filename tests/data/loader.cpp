@@ -11,6 +11,8 @@
 
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(loader_tests)
+
 using namespace halfstep;
 using test::holds;
 using test::refusal;
@@ -226,3 +228,5 @@ BOOST_AUTO_TEST_CASE(an_order_that_names_a_sample_outside_the_data_is_refused_an
   BOOST_TEST(holds(message, "sample 10 at position 3"), message);
   BOOST_TEST((place(loader) == Place{0, 3}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_file.hpp"
 
+BOOST_AUTO_TEST_SUITE(npy_tests)
+
 using namespace halfstep;
 using namespace std::string_literals;
 using test::bytes_of;
@@ -140,3 +142,5 @@ BOOST_AUTO_TEST_CASE(a_file_cut_off_anywhere_is_refused) {
     BOOST_CHECK_THROW(parse(whole.substr(0, size)), Error);
   parse(whole);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

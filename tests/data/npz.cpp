@@ -11,6 +11,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_file.hpp"
 
+BOOST_AUTO_TEST_SUITE(npz_tests)
+
 using namespace halfstep;
 using namespace std::string_literals;
 using test::bytes_of;
@@ -288,3 +290,5 @@ BOOST_AUTO_TEST_CASE(no_bit_that_is_wrong_gives_other_numbers) {
     BOOST_TEST(refused > 100);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(permutation_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -100,3 +102,5 @@ BOOST_AUTO_TEST_CASE(the_orders_of_the_library_are_what_they_say) {
   BOOST_TEST(Shuffled(9).in_epoch(2, 30)[17] == Permutation(30, 9, 2)[17]);
   BOOST_TEST(Sequential().in_epoch(2, 30)[17] == 17);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

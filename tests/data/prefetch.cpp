@@ -18,6 +18,8 @@
 
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(prefetch_tests)
+
 using namespace halfstep;
 using test::holds;
 using test::refusal;
@@ -355,3 +357,5 @@ BOOST_AUTO_TEST_CASE(absurd_prefetches_are_refused) {
     BOOST_TEST(holds(message, "prefetch is " + std::to_string(prefetch)), message);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

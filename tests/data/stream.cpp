@@ -12,6 +12,8 @@
 
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(stream_tests)
+
 using namespace halfstep;
 using test::holds;
 using test::refusal;
@@ -249,3 +251,5 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_right_are_refused) {
   BOOST_CHECK_THROW(StreamLoader(Count(6), {.prefetch = -1}), ConfigurationError);
   BOOST_CHECK_THROW(StreamLoader(Count(6), {.micro_batches = 0}), ConfigurationError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -14,6 +14,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_file.hpp"
 
+BOOST_AUTO_TEST_SUITE(tokens_tests)
+
 using namespace halfstep;
 using namespace std::string_literals;
 using test::holds;
@@ -194,3 +196,5 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_cut_into_sequences_is_refused) {
   check(
       ShapeError(""), [&] { data.load(Indices{-1}, batch); }, "sequence -1");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(typed_array_tests)
+
 using namespace halfstep;
 using test::holds;
 using test::refusal;
@@ -93,3 +95,5 @@ BOOST_AUTO_TEST_CASE(fewer_bytes_than_the_shape_needs_are_refused) {
   const std::int64_t huge = std::int64_t{1} << 61;
   BOOST_CHECK_THROW(TypedArray("file", DType::f32, Shape{huge}, {}), Error);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 #include "support/given_gradients.hpp"
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(windows_tests)
+
 using namespace halfstep;
 using test::holds;
 using test::refusal;
@@ -152,3 +154,5 @@ BOOST_AUTO_TEST_CASE(a_window_without_micro_batches_is_refused) {
   const std::string message = refusal<ConfigurationError>([&] { Loader(data, {.micro_batches = 0}); });
   BOOST_TEST(holds(message, "micro_batches is 0"), message);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 
 #include <halfstep/device/buffer.hpp>
 
+BOOST_AUTO_TEST_SUITE(buffer_tests)
+
 using namespace halfstep;
 
 BOOST_AUTO_TEST_CASE(a_buffer_starts_with_zeros_and_can_be_cleared) {
@@ -39,3 +41,5 @@ BOOST_AUTO_TEST_CASE(an_empty_buffer_is_a_buffer) {
   none.clear();
   BOOST_TEST(none.data() == nullptr);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

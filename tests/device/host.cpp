@@ -5,6 +5,8 @@
 
 #include <halfstep/device/host.hpp>
 
+BOOST_AUTO_TEST_SUITE(host_tests)
+
 using namespace halfstep;
 
 BOOST_AUTO_TEST_CASE(memory_that_is_not_there_is_a_device_error_with_the_bytes_asked_for) {
@@ -40,3 +42,5 @@ BOOST_AUTO_TEST_CASE(a_service_is_built_once_a_device_and_keeps_its_place) {
   BOOST_TEST(one.service<Other>().value == 4);
   BOOST_TEST(two.service<Counter>().value == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <halfstep/scaling/decide.hpp>
+#include <halfstep/scaling/unscale.hpp>
 #include <limits>
 #include <random>
 #include <set>
@@ -295,6 +296,19 @@ BOOST_AUTO_TEST_CASE(a_scale_whose_product_would_be_infinite_stays) {
     BOOST_TEST((step.change == (grows ? ScaleChange::grown : ScaleChange::at_maximum)));
   }
   BOOST_TEST((ScalerStep{}.change == ScaleChange::unchanged));
+}
+
+// Else every gradient of such a window would be zero, and the update one of momentum alone.
+BOOST_AUTO_TEST_CASE(what_unscales_is_never_zero_and_never_infinite) {
+  for (const float scale : {0x1p-64f, 1.0f, 65536.0f, 0x1p127f, largest}) {
+    for (const std::int64_t first : {std::int64_t{1}, std::int64_t{3}, std::int64_t{1} << 40}) {
+      for (const std::int64_t count : {first, first + 1, std::int64_t{1} << 62}) {
+        const float inverse = inverse_scale(scale, window_normalizer(first), count);
+        BOOST_TEST((inverse > 0 && inverse <= 0x1p64f), scale << " " << first << " " << count);
+      }
+    }
+  }
+  BOOST_TEST(inverse_scale(largest, 1, std::int64_t{1} << 40) == 0x1p-149f);
 }
 
 BOOST_AUTO_TEST_CASE(scalers_that_learn_nothing_obey_the_law) {

@@ -11,6 +11,8 @@
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
+BOOST_AUTO_TEST_SUITE(cross_entropy_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -256,3 +258,5 @@ BOOST_AUTO_TEST_CASE(bad_labels_and_batches_are_refused_with_their_values) {
   }
   BOOST_TEST(session.tape.arena().used() == 0u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

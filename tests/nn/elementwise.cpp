@@ -12,6 +12,8 @@
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
+BOOST_AUTO_TEST_SUITE(elementwise_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -214,3 +216,5 @@ BOOST_AUTO_TEST_CASE(empty_tensors_stay_empty) {
   const auto y = gelu(session.tape, relu(session.tape, watch(session.tape, x)));
   BOOST_TEST((y.shape() == Shape{0, 4}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(initializer_tests)
+
 using halfstep::ConfigurationError;
 using halfstep::Initializer;
 
@@ -115,3 +117,5 @@ BOOST_AUTO_TEST_CASE(numbers_that_make_no_sense_are_refused) {
   check_refusal([] { return Initializer::kaiming_uniform(0); }, "kaiming_uniform: a fan is 0");
   check_refusal([] { return Initializer::xavier_uniform(3, -2); }, "xavier_uniform: a fan is -2");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

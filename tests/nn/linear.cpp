@@ -9,6 +9,8 @@
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
+BOOST_AUTO_TEST_SUITE(linear_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -283,3 +285,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(one_layer_can_compute_in_float_whatever_the_policy
   check_close(session.gradient("layer.bias"), expected.db, float_tolerance.over(2));
   check_close(x.gradient, expected.dx, tolerance_of<typename Policy::compute_type>.over(2));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

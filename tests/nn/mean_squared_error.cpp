@@ -10,6 +10,8 @@
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
+BOOST_AUTO_TEST_SUITE(mean_squared_error_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -142,3 +144,5 @@ BOOST_AUTO_TEST_CASE(other_shapes_and_empty_batches_are_refused) {
   BOOST_TEST(refusal({6}, {6, 1}) != "");
   BOOST_TEST(refusal({0, 3}, {0, 3}).find("empty batch") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
+BOOST_AUTO_TEST_SUITE(own_operation_tests)
+
 namespace {
 
 using namespace halfstep;
@@ -118,3 +120,5 @@ BOOST_AUTO_TEST_CASE(its_gradient_matches_central_differences) {
                                }),
               float_tolerance);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

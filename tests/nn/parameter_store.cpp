@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(parameter_store_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -190,3 +192,5 @@ BOOST_AUTO_TEST_CASE(models_without_parameters_and_doubled_or_unknown_names_are_
   BOOST_TEST(unknown.find("\"head.bias\"") != std::string::npos);
   BOOST_TEST(unknown.find("\"head.weight\"") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(tape_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -187,3 +189,5 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_are_not_trained_and_take_no_gradient) {
   session.tape.begin(Pass::inference);
   BOOST_TEST(!session.tape.trains(session.model.first.bias));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

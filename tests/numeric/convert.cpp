@@ -8,6 +8,8 @@
 
 #include "reference.hpp"
 
+BOOST_AUTO_TEST_SUITE(convert_tests)
+
 using namespace halfstep;
 using detail::ConversionSet;
 
@@ -156,3 +158,5 @@ BOOST_AUTO_TEST_CASE(spans_of_different_sizes_are_refused_by_an_error_with_both_
   });
   BOOST_TEST(to[0].bits() == float16(5.0f).bits());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "reference.hpp"
 
+BOOST_AUTO_TEST_SUITE(float16_tests)
+
 using halfstep::float16;
 
 namespace {
@@ -102,3 +104,5 @@ BOOST_AUTO_TEST_CASE(numeric_limits_are_those_of_the_format) {
   BOOST_TEST(Limits::max_exponent10 == static_cast<int>(std::log10(as_double((Limits::max)()))));
   BOOST_TEST(Limits::min_exponent10 == static_cast<int>(std::log10(as_double((Limits::min)()))));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(math_tests)
+
 namespace math = halfstep::math;
 
 namespace {
@@ -144,3 +146,5 @@ BOOST_AUTO_TEST_CASE(a_vector_of_avx2_has_the_bits_of_one_number_at_a_time) {
 }
 
 #endif
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include <limits>
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(option_fault_tests)
+
 using namespace halfstep;
 using detail::describe_number;
 using detail::OptionFault;
@@ -36,3 +38,5 @@ BOOST_AUTO_TEST_CASE(a_fault_throws_with_owner_option_value_and_rule) {
   BOOST_CHECK_EXCEPTION(detail::throw_if_fault("Thing", {"low", 2, "low must be under high", "high", 1}),
                         ConfigurationError, says("Thing: low is 2 and high is 1; low must be under high."));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include <halfstep/numeric/philox.hpp>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(philox_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -96,3 +98,5 @@ BOOST_AUTO_TEST_CASE(normal_numbers_are_those_of_box_and_muller_in_double) {
   // Near u = 1 the radius is the root of the difference of u from 1, which a float holds to 2^-25 or so.
   BOOST_TEST(largest < 5e-4);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

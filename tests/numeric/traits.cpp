@@ -6,6 +6,8 @@
 #include <string>
 #include <tuple>
 
+BOOST_AUTO_TEST_SUITE(traits_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -67,3 +69,5 @@ BOOST_AUTO_TEST_CASE(sixteen_bit_traits_convert_from_and_to_float) {
   BOOST_TEST(numeric_traits<bfloat16>::to_float(numeric_traits<bfloat16>::from_float(1.0f / 3)) ==
              0x1.56p-2f);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(adam_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -157,3 +159,5 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_by_name_and_value) {
   BOOST_TEST(refusal({.learning_rate = nan_value}) ==
              "schedule constant: learning_rate is NaN; a learning rate must be finite and not negative.");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <string>
 #include <type_traits>
 
+BOOST_AUTO_TEST_SUITE(optimizer_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -103,3 +105,5 @@ BOOST_AUTO_TEST_CASE(factors_of_one_parameter_are_checked_and_named_after_it) {
   BOOST_TEST(message({1, -0.5f}) ==
              "hidden.weight: weight_decay_factor is -0.5; a factor must be finite and not negative.");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

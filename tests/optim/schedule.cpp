@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(schedule_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -155,3 +157,5 @@ BOOST_AUTO_TEST_CASE(rates_and_lengths_that_cannot_be_are_refused_by_name_and_va
   BOOST_TEST(refusal(one_cycle(1, 10, 0.3, 25, -1)) ==
              "schedule one_cycle: peak / div_factor / final_div_factor is -0.04" + rate);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -16,6 +16,8 @@
 #include <omp.h>
 #endif
 
+BOOST_AUTO_TEST_SUITE(update_pass_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -147,3 +149,5 @@ BOOST_AUTO_TEST_CASE(one_thread_and_several_give_the_same_bits) {
   omp_set_num_threads(before);
 }
 #endif
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include <limits>
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(clip_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -49,3 +51,5 @@ BOOST_AUTO_TEST_CASE(a_threshold_that_would_turn_erase_or_poison_the_gradients_i
   BOOST_TEST(refusal(1.0f, -0.1f) == "clipping: clip_value is -0.1" + rule);
   BOOST_TEST(refusal(1.0f, nan_value) == "clipping: clip_value is NaN" + rule);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <string>
 #include <type_traits>
 
+BOOST_AUTO_TEST_SUITE(decide_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -113,3 +115,5 @@ BOOST_AUTO_TEST_CASE(the_answers_have_names) {
   BOOST_TEST(std::string(name_of(SkipCause::loss)) == "loss");
   BOOST_TEST(std::string(name_of(ScaleChange::at_minimum)) == "at its minimum");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <halfstep/scaling/decide.hpp>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(decide_every_case_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -147,3 +149,5 @@ BOOST_AUTO_TEST_CASE(what_happened_is_said_in_every_state_and_never_inferred) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,8 @@
 #include <omp.h>
 #endif
 
+BOOST_AUTO_TEST_SUITE(measure_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -179,3 +181,5 @@ BOOST_AUTO_TEST_CASE(one_thread_and_several_give_the_same_bits) {
   omp_set_num_threads(before);
 }
 #endif
+
+BOOST_AUTO_TEST_SUITE_END()

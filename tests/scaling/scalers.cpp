@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(scalers_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -224,3 +226,5 @@ BOOST_AUTO_TEST_CASE(what_a_scaler_cannot_live_with_is_refused_by_name_and_value
       "DynamicScaler: initial_scale is 8 and maximum_scale is 4; the initial scale must not be above the "
       "maximum.");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

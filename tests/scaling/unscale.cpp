@@ -5,6 +5,8 @@
 #include <halfstep/scaling/unscale.hpp>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(unscale_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -73,3 +75,5 @@ BOOST_AUTO_TEST_CASE(seed_and_inverse_are_neither_zero_nor_infinite_for_any_scal
   }
   BOOST_TEST(std::isfinite(inverse_scale(65536, 1, 0)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
+BOOST_AUTO_TEST_SUITE(confident_and_masked_logits_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -61,3 +63,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_masked_class_as_the_label_is_an_infinite_loss_wi
   BOOST_TEST(result.loss == infinity);
   BOOST_TEST(result.gradient == (std::vector<float>{-1.0f, 1.0f}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 
 #include "support/tape.hpp"
 
+BOOST_AUTO_TEST_SUITE(first_scale_overflows_a_product_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -128,3 +130,5 @@ BOOST_AUTO_TEST_CASE(a_trainer_skips_once_names_the_first_parameter_and_then_lea
   BOOST_TEST(trainer.read_parameter("a") == (std::vector<float>{1.0f, 1.25f, 3.0f, 3.25f}));
   BOOST_TEST(trainer.read_parameter("b") == (std::vector<float>{-3.0f, -5.0f, -5.5f, -5.75f}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(r18_misaligned_operands_tests)
+
 // Operands, bias and workspace that do not lie as a library's fast path would like them: slices and packed
 // buffers of float16 and bfloat16, all ones, so that every right answer is exact.
 
@@ -85,3 +87,5 @@ BOOST_AUTO_TEST_CASE(scratch_memory_serves_any_product_after_any_other) {
     BOOST_TEST(all_equal(result, static_cast<float>(size)));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(r19_odd_shapes_tests)
+
 // Shapes that fast paths forget: one row, odd sizes, strides, nothing at all, and very many rows.
 
 using namespace halfstep;
@@ -72,3 +74,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(very_many_rows, T, Types) {
          {.bias = bias.data()});
   BOOST_TEST(all_equal(result, 10.25f));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(r49_numeric_limits_tests)
+
 // std::numeric_limits of a type that has not specialised it answers 0: a maximum that starts from -max() is
 // then never below 0, and masks and clamps are silently 0.
 
@@ -57,3 +59,5 @@ BOOST_AUTO_TEST_CASE(the_largest_finite_numbers_are_those_of_the_formats) {
   BOOST_TEST(numeric_traits<bfloat16>::largest == 3.3895314e38f);
   BOOST_TEST(numeric_traits<float>::largest == 3.4028235e38f);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <scenarios/pure_loop.hpp>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(scale_at_its_limits_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -127,3 +129,5 @@ BOOST_AUTO_TEST_CASE(hysteresis_left_is_part_of_the_state) {
   BOOST_TEST(resumed.state.attempts == 3);
   BOOST_TEST(resumed.state.update_number == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(skips_and_schedules_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -93,3 +95,5 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_skips_and_leaves_the_scaler_alone
   BOOST_TEST((loop.state.scaler == ScalerState{1024, 1, 1}));
   BOOST_TEST(loop.weights[0] == 0.5f);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

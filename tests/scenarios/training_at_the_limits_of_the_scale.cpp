@@ -10,6 +10,8 @@
 
 #include "support/given_gradients.hpp"
 
+BOOST_AUTO_TEST_SUITE(training_at_the_limits_of_the_scale_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -154,3 +156,5 @@ BOOST_AUTO_TEST_CASE(many_micro_batches_add_up_where_a_16_bit_sum_would_stall) {
   BOOST_TEST(report.loss == 1.0);
   BOOST_TEST(in_float16.read_parameter("w.0") == Values{-2.0f});
 }
+
+BOOST_AUTO_TEST_SUITE_END()

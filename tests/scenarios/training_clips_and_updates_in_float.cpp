@@ -13,6 +13,8 @@
 #include "support/given_gradients.hpp"
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(training_clips_and_updates_in_float_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -135,3 +137,5 @@ BOOST_AUTO_TEST_CASE(updates_too_small_for_float16_add_up_in_a_float_master) {
     BOOST_TEST(std::abs(copy - 0.97998f) <= 5e-6f);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 
 #include "support/given_gradients.hpp"
 
+BOOST_AUTO_TEST_SUITE(training_skips_windows_and_schedules_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -194,3 +196,5 @@ BOOST_AUTO_TEST_CASE(an_epoch_shorter_than_a_window_is_a_window) {
   BOOST_TEST(run.state.update_number == 2);
   BOOST_TEST(run.weights == Values{-2.0f});
 }
+
+BOOST_AUTO_TEST_SUITE_END()

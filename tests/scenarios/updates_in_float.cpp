@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(updates_in_float_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -92,3 +94,5 @@ BOOST_AUTO_TEST_CASE(norm_and_coefficient_of_float16_gradients_leave_float16s_ra
   BOOST_TEST(four.window({60000, 60000, 60000, 60000}).gradient_norm == 120000.0);
   for (const float weight : four.weights) BOOST_TEST(std::abs(weight + 5.0e-4f) <= 1e-9f);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

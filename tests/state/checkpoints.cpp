@@ -10,6 +10,8 @@
 #include "support/small_run.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(checkpoints_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -147,3 +149,5 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_says_which_file_it_is) {
   BOOST_REQUIRE(resumed.has_value());
   BOOST_TEST(!resumed->notes.empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

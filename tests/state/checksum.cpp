@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(checksum_tests)
+
 using namespace halfstep;
 
 BOOST_AUTO_TEST_SUITE(checksum)
@@ -57,5 +59,7 @@ BOOST_AUTO_TEST_CASE(hexadecimal_digits_there_and_back) {
     BOOST_TEST(!detail::from_hex(other), other);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,6 +16,8 @@
 #include "state/file_bytes.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(file_system_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -140,5 +142,7 @@ BOOST_AUTO_TEST_CASE(a_write_that_takes_nothing_is_an_error_and_no_endless_loop)
   } files;
   BOOST_TEST(error_of([&] { detail::write_all(files, -1, test::bytes_of("x")); }) == EIO);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -15,6 +15,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(generations_tests)
+
 using namespace halfstep;
 using test::FaultyFiles;
 using test::holds;
@@ -337,5 +339,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_listed_is_an_error_and_not_an_empty
   files.fail_calls_named("read", EIO);
   BOOST_TEST(holds(test::refusal<CheckpointError>([&] { generations.latest(); }), std::strerror(EIO)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

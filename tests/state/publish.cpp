@@ -20,6 +20,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(publish_tests)
+
 using namespace halfstep;
 using test::content;
 using test::FaultyFiles;
@@ -323,5 +325,7 @@ BOOST_AUTO_TEST_CASE(a_folder_is_made_with_those_above_it) {
   files.fail_calls_named("mkdir", ENOSPC);
   BOOST_CHECK_THROW(make_folder(files, folder / "d"), CheckpointError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 
 #include "support/small_run.hpp"
 
+BOOST_AUTO_TEST_SUITE(restore_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -240,3 +242,5 @@ BOOST_AUTO_TEST_CASE(what_the_user_adds_comes_back) {
   BOOST_CHECK_THROW(capture(trainer, {.user_tensors = {{"twice", DType::u8, {0}, {}}, {"twice", DType::u8, {0}, {}}}}),
                     CheckpointError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

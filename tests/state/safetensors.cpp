@@ -11,6 +11,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(safetensors_tests)
+
 using namespace halfstep;
 using test::holds;
 using test::parsed;
@@ -255,5 +257,7 @@ BOOST_AUTO_TEST_CASE(large_tensors_come_back_whole_and_damage_is_found_at_either
     text[at] = static_cast<char>(text[at] ^ 1);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

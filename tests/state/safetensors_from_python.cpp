@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(safetensors_from_python_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -53,5 +55,7 @@ BOOST_AUTO_TEST_CASE(a_file_of_pythons_package_has_its_numbers) {
   BOOST_TEST((file.find("nothing")->shape == std::vector<std::int64_t>{0, 7}));
   BOOST_TEST(file.find("nothing")->bytes.empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,6 +16,8 @@
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(safetensors_hostile_tests)
+
 using namespace halfstep;
 using test::file_of;
 using test::file_that_claims;
@@ -305,5 +307,7 @@ BOOST_AUTO_TEST_CASE(reads_that_give_less_than_was_asked_are_continued) {
   BOOST_TEST(
       (file.tensors.at(0).bytes == std::vector{std::byte{0}, std::byte{1}, std::byte{2}, std::byte{3}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

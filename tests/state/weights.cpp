@@ -9,6 +9,8 @@
 #include "support/small_run.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(weights_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -114,3 +116,5 @@ BOOST_AUTO_TEST_CASE(another_shape_is_refused_with_both) {
   Ring trainer{{}};
   refused(trainer, write(folder, tensors), {}, {"hidden.weight", "[2, 24]", "[24, 2]"});
 }
+
+BOOST_AUTO_TEST_SUITE_END()

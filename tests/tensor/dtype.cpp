@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <halfstep/tensor/dtype.hpp>
 
+BOOST_AUTO_TEST_SUITE(dtype_tests)
+
 using namespace halfstep;
 
 BOOST_AUTO_TEST_SUITE(dtype)
@@ -39,5 +41,7 @@ BOOST_AUTO_TEST_CASE(a_name_must_be_exact) {
   for (const char* other : {"", "f32", "F3", "F32 ", "F8_E4M3", "C64", "float32"})
     BOOST_TEST(!find_dtype(other), other);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

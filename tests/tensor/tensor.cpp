@@ -5,6 +5,8 @@
 
 #include <halfstep/tensor/tensor.hpp>
 
+BOOST_AUTO_TEST_SUITE(tensor_tests)
+
 using namespace halfstep;
 
 BOOST_AUTO_TEST_CASE(a_tensor_is_a_view_of_memory_that_others_own) {
@@ -36,3 +38,5 @@ BOOST_AUTO_TEST_CASE(a_default_tensor_is_empty) {
   BOOST_TEST(none.size() == 0);
   BOOST_TEST(none.data() == nullptr);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,8 @@
 #include "support/classifier.hpp"
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(bad_input_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -254,3 +256,5 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_a_loss_is_refused) {
     BOOST_TEST(trainer.state().attempts == 0);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

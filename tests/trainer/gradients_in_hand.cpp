@@ -12,6 +12,8 @@
 #include "support/given_gradients.hpp"
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(gradients_in_hand_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -291,3 +293,5 @@ BOOST_AUTO_TEST_CASE(gradients_outlive_a_trainer_that_moves_or_ends) {
   }
   BOOST_TEST(kept->norm() == 4.0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 #include "support/classifier.hpp"
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(model_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -157,3 +159,5 @@ BOOST_AUTO_TEST_CASE(unknown_names_and_wrong_numbers_of_values_are_refused_and_c
   BOOST_TEST(holds(size, "\"hidden.weight\" of shape [8, 4] has 32 elements, 3 were given"), size);
   BOOST_TEST(all_parameters(trainer) == before);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "support/given_gradients.hpp"
 #include "support/refusal.hpp"
 
+BOOST_AUTO_TEST_SUITE(parameter_rule_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -131,3 +133,5 @@ BOOST_AUTO_TEST_CASE(factors_that_turn_or_poison_an_update_are_refused_by_name) 
     BOOST_TEST(holds(decay, "w.1: weight_decay_factor is " + value), decay);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -18,6 +18,8 @@
 #include <omp.h>
 #endif
 
+BOOST_AUTO_TEST_SUITE(reproducible_tests)
+
 using namespace halfstep;
 using namespace halfstep::test;
 
@@ -108,3 +110,5 @@ BOOST_AUTO_TEST_CASE(two_trainers_may_take_turns) {
   BOOST_TEST(all_parameters(narrow) == all_parameters(narrow_alone));
   BOOST_TEST(all_parameters(wide) == all_parameters(wide_alone));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

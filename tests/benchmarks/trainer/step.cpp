@@ -81,7 +81,7 @@ void step(benchmark::State& state) {
     Loss loss;
     const double f = against::seconds([&] { loss = core.forward(batch); });
     const double b = against::seconds([&] { core.backward(loss); });
-    core.close();
+    core.close("close_window");
     const double m = against::seconds([&] { core.measure(); });
     const double u = against::seconds([&] { benchmark::DoNotOptimize(core.finish(1.0f, 1e30f)); });
     forward = (std::min)(forward, f);
