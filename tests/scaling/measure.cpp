@@ -140,6 +140,15 @@ BOOST_AUTO_TEST_CASE(every_position_of_a_chunk_is_looked_at) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_first_of_a_later_chunk_is_counted_from_the_start_of_its_parameter) {
+  for (const std::int64_t index : {compute::chunk_size, 3 * compute::chunk_size, 3 * compute::chunk_size - 1}) {
+    FlatGradients gradients(sizes);
+    gradients.at(1, index) = of_bits(0x7f800000u);
+    BOOST_TEST(gradients.measure().first_bad_parameter == 1);
+    BOOST_TEST(gradients.measure().first_bad_index == index);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(of_several_the_first_in_parameter_order_is_named) {
   FlatGradients gradients(sizes);
   gradients.at(4, 0) = of_bits(0x7fc00000u);
