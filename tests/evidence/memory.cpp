@@ -1,4 +1,4 @@
-// What trainer.memory() says is what the formulas of docs/logs.md give, and what was in fact asked of the system. This
+// What trainer.memory() says is what the formulas of docs/memory.md give, and what was in fact asked of the system. This
 // file replaces the aligned operator new, by which Host allocates: a program of its own.
 #include <boost/test/unit_test.hpp>
 #include <cstddef>

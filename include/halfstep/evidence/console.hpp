@@ -29,9 +29,10 @@ struct ConsoleOptions {
   Bar bar = Bar::automatic;
 };
 
-/// Prints a line every `every` windows and, on a terminal, a progress bar below. Where the output is no
-/// terminal there are plain lines and no control characters. A last, shorter line tells of what was left at
-/// the end. A stream that cannot be written stops nothing: lines are lost, which standard error is told once.
+/// Prints a line every `every` windows, a second one if some of them were skipped, and, on a terminal, a
+/// progress bar below. Where the output is no terminal there are plain lines and no control characters. A
+/// last, shorter line tells of what was left at the end. A stream that cannot be written stops nothing: lines
+/// are lost, which standard error is told once.
 class ConsoleSink {
  public:
   /// Throws ConfigurationError unless `every` is 1 or more and `total` 0 or more.
@@ -93,9 +94,9 @@ class ConsoleSink {
     }
     fmt::format_to(out, "   scale {:g}   rate {:.3g}   updates {}   skipped {}", last_.next_scale,
                    last_.learning_rate, last_.update_number, last_.skipped);
-    if (totals_.skipped() > 0) add_skips(line);
     if (totals_.empty() > 0) fmt::format_to(out, "   {} without gradients", totals_.empty());
     line += '\n';
+    if (totals_.skipped() > 0) add_skips(line);
     print(line);
     totals_ = {};
   }
@@ -103,11 +104,12 @@ class ConsoleSink {
   void add_skips(std::string& line) const {
     auto out = std::back_inserter(line);
     fmt::format_to(
-        out, "   here {} of {} skipped: {} for a gradient, {} for the loss; not finite: {} losses, {} norms",
+        out, "    {} of {} skipped: {} for a gradient, {} for the loss; not finite: {} losses, {} norms",
         totals_.skipped(), totals_.windows(), totals_.skipped_for_gradient(), totals_.skipped_for_loss(),
         totals_.non_finite_losses(), totals_.non_finite_norms());
     const FirstNonFinite& first = totals_.first_non_finite();
     if (!first.tensor.empty()) fmt::format_to(out, "; first {}[{}]", first.tensor, first.index);
+    line += '\n';
   }
 
   void draw_bar() {

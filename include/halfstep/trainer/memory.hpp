@@ -4,7 +4,7 @@
 
 namespace halfstep {
 
-/// Bytes that a trainer holds on its device, by kind, read off the buffers that exist. docs/logs.md has the formula
+/// Bytes that a trainer holds on its device, by kind, read off the buffers that exist. docs/memory.md has the formula
 /// for each. Not counted: the program's data, names and shapes of parameters, and what a library such as oneDNN
 /// keeps inside itself.
 struct MemoryUse {
