@@ -1,0 +1,247 @@
+// Every operation forward and backward beside PyTorch's, in the three compute types.
+#include <algorithm>
+#include <boost/mpl/list.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <halfstep/halfstep.hpp>
+
+#include "golden/golden.hpp"
+#include "support/tape.hpp"
+#include "support/tolerance.hpp"
+
+BOOST_AUTO_TEST_SUITE(operations_tests)
+
+using namespace halfstep;
+using namespace halfstep::test;
+
+namespace {
+
+using Policies = boost::mpl::list<Float32Policy, Float16ScaledPolicy, BFloat16Policy>;
+
+/// One rounding to T, as a share of the number.
+template <class T>
+constexpr double rounding = 0x1p-24;
+template <>
+constexpr double rounding<float16> = 0x1p-11;
+template <>
+constexpr double rounding<bfloat16> = 0x1p-8;
+/// Half of the smallest number that T has.
+template <class T>
+constexpr double smallest_rounding = 0;
+template <>
+constexpr double smallest_rounding<float16> = 0x1p-25;
+
+template <class Policy>
+struct Golden {
+  using T = typename Policy::compute_type;
+  GoldenFile file{"operations"};
+
+  std::string name(const std::string& operation, const std::string& tensor) const {
+    return std::string(Policy::name) + "." + operation + "." + tensor;
+  }
+  std::vector<float> values(const std::string& operation, const std::string& tensor) const {
+    return file.read(name(operation, tensor)).values;
+  }
+  float number(const std::string& operation, const std::string& tensor) const {
+    return file.number(name(operation, tensor));
+  }
+  Watched<T> input(const std::string& operation) const {
+    const auto x = file.read(name(operation, "x"));
+    return {x.shape, x.values};
+  }
+  /// |ours - PyTorch's| <= roundings * (one rounding to T of the number) + absolute.
+  void compare(const std::string& operation, const std::string& tensor, const std::vector<float>& ours,
+               double roundings, double absolute = 0) const {
+    const std::vector<float> theirs = values(operation, tensor);
+    BOOST_TEST_REQUIRE(ours.size() == theirs.size());
+    double furthest = 0;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
+      const double bound = rounding<T> * std::abs(b) + (std::max)(smallest_rounding<T>, absolute / roundings);
+      if (a == b) continue;
+      furthest = (std::max)(furthest, std::abs(a - b) / bound);
+      BOOST_TEST(std::abs(a - b) <= roundings * bound, name(operation, tensor)
+                                                           << "[" << i << "] is " << a << ", not " << b);
+    }
+    if (furthest > 0)
+      BOOST_TEST_MESSAGE(name(operation, tensor) << ": " << furthest << " of " << roundings << " roundings");
+  }
+};
+
+// Both compute in float and round once: where a float ends up near the middle between two numbers of T, they
+// may take neighbours, which are two roundings apart. In float32 the functions themselves differ by a few
+// units.
+template <class T>
+constexpr double neighbours = 2.01;
+template <>
+constexpr double neighbours<float> = 8;
+
+// A sum of float products in another order: roundings of float relative to the largest terms.
+constexpr double sum_order = 1e-6;
+
+struct OneLinear {
+  Linear layer;
+  template <class Visitor>
+  void parameters(Visitor&& visit) {
+    visit("layer", layer);
+  }
+};
+
+template <class Session>
+void set(Session& session, const char* parameter, const std::vector<float>& values) {
+  const int index = session.parameters.find(parameter);
+  const Tensor<float> master = session.parameters.master(index);
+  BOOST_TEST_REQUIRE(static_cast<std::size_t>(master.size()) == values.size());
+  std::copy(values.begin(), values.end(), master.data());
+  session.parameters.refresh_working_copy(index);
+}
+
+template <class Policy>
+void check_linear(const std::string& operation, bool bias) {
+  using T = typename Policy::compute_type;
+  const Golden<Policy> golden;
+  auto x = golden.input(operation);
+  const auto dy = golden.values(operation, "dy");
+  const std::int64_t in = x.shape.columns(), out = static_cast<std::int64_t>(dy.size()) / x.shape.rows();
+  Session<Policy, OneLinear> session(OneLinear{Linear(in, out, {.bias = bias})});
+  set(session, "layer.weight", golden.values(operation, "weight"));
+  if (bias) set(session, "layer.bias", golden.values(operation, "bias"));
+  const auto y = session.model.layer(session.tape, watch(session.tape, x));
+  static_assert(std::is_same_v<typename decltype(y)::value_type, T>);
+  session.backward(weighted_sum(session.tape, y, dy));
+  golden.compare(operation, "y", floats(y.value()), neighbours<T>, sum_order);
+  golden.compare(operation, "dx", x.gradient, neighbours<T>, sum_order);
+  // Ours stay in float, PyTorch's are rounded to T.
+  golden.compare(operation, "dweight", session.gradient("layer.weight"), neighbours<T>, sum_order);
+  if (bias) golden.compare(operation, "dbias", session.gradient("layer.bias"), neighbours<T>, sum_order);
+}
+
+/// `absolute` is for results that are small beside the numbers they were made from.
+template <class Policy, class Function>
+void check_elementwise(const std::string& operation, const Function& function, double roundings,
+                       double absolute) {
+  const Golden<Policy> golden;
+  auto x = golden.input(operation);
+  Session<Policy> session;
+  const auto y = function(session.tape, watch(session.tape, x));
+  session.backward(weighted_sum(session.tape, y, golden.values(operation, "dy")));
+  golden.compare(operation, "y", floats(y.value()), roundings, absolute);
+  golden.compare(operation, "dx", x.gradient, roundings, absolute);
+}
+
+/// A loss over valid samples: PyTorch's is their mean, and so is its gradient.
+template <class Policy, class Function>
+void check_loss(const std::string& operation, const Function& function) {
+  using T = typename Policy::compute_type;
+  const Golden<Policy> golden;
+  auto x = golden.input(operation);
+  Session<Policy> session;
+  const Loss loss = function(session.tape, watch(session.tape, x));
+  const float count = static_cast<float>(loss.count);
+  session.backward(loss.sum, 1.0f / count);
+  const double mean = static_cast<double>(*loss.sum.data()) / static_cast<double>(count);
+  const double expected = static_cast<double>(golden.number(operation, "loss"));
+  BOOST_TEST(std::abs(mean - expected) <= float_tolerance.at(expected),
+             operation << ": " << mean << " is not " << expected);
+  golden.compare(operation, "dx", x.gradient, neighbours<T>, 1e-7);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(linear_is_pytorchs, Policy, Policies) {
+  check_linear<Policy>("linear", true);
+  check_linear<Policy>("linear_without_bias", false);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(relu_is_pytorchs_to_the_bit, Policy, Policies) {
+  check_elementwise<Policy>(
+      "relu", [](auto& tape, const auto& x) { return relu(tape, x); }, 0.001, 0);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(gelu_and_its_approximation_are_pytorchs, Policy, Policies) {
+  using T = typename Policy::compute_type;
+  // Far to the left the value is a difference of numbers near 1/2.
+  check_elementwise<Policy>(
+      "gelu", [](auto& tape, const auto& x) { return gelu(tape, x); }, neighbours<T>, 1e-6);
+  check_elementwise<Policy>(
+      "gelu_tanh", [](auto& tape, const auto& x) { return gelu(tape, x, GeluApproximation::tanh); },
+      neighbours<T>, 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(cross_entropy_with_smoothing_and_ignored_rows_is_pytorchs, Policy, Policies) {
+  for (int number = 0; number < 5; ++number) {
+    const std::string operation = "cross_entropy_" + std::to_string(number);
+    const Golden<Policy> golden;
+    const auto labels = golden.file.template read<std::int64_t>(golden.name(operation, "labels"));
+    const CrossEntropyOptions options{
+        .ignore_index = golden.file.template number<std::int64_t>(golden.name(operation, "ignore_index")),
+        .label_smoothing = golden.number(operation, "smoothing")};
+    check_loss<Policy>(operation, [&](auto& tape, const auto& x) {
+      return cross_entropy(tape, x, Tensor<const std::int64_t>(labels.values.data(), labels.shape), options);
+    });
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(mean_squared_error_is_pytorchs, Policy, Policies) {
+  const auto target = Golden<Policy>().values("mean_squared_error", "target");
+  check_loss<Policy>("mean_squared_error", [&](auto& tape, const auto& x) {
+    return mean_squared_error(tape, x, Tensor<const float>(target.data(), x.shape()));
+  });
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(sum_is_pytorchs, Policy, Policies) {
+  check_loss<Policy>("sum", [](auto& tape, const auto& x) { return sum(tape, x); });
+}
+
+// Which elements are kept is chance; what becomes of those that are is not. PyTorch rounds the factor to T,
+// and then the product; here the factor is float.
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_dropout_keeps_is_scaled_as_pytorchs, Policy, Policies) {
+  using T = typename Policy::compute_type;
+  for (int number = 0; number < 4; ++number) {
+    const std::string operation = "dropout_" + std::to_string(number);
+    const Golden<Policy> golden;
+    auto x = golden.input(operation);
+    const float drop = golden.number(operation, "drop");
+    // In PyTorch the probability is a double; as a float it is half a rounding off, which 1 / (1 - drop)
+    // magnifies.
+    const double magnified = 0.5 / (1 - static_cast<double>(drop));
+    const double roundings = std::is_same_v<T, float> ? 2 + magnified : 3;
+    const auto dy = golden.values(operation, "dy"), kept = golden.values(operation, "y");
+    const auto kept_gradient = golden.values(operation, "dx");
+    Session<Policy> session;
+    const auto y = dropout(session.tape, watch(session.tape, x), drop);
+    session.backward(weighted_sum(session.tape, y, dy));
+    const auto ours = floats(y.value());
+    std::size_t dropped = 0;
+    const auto near = [&](float a, float b) {
+      return std::abs(static_cast<double>(a - b)) <=
+             roundings * (rounding<T> * std::abs(static_cast<double>(b)) + smallest_rounding<T>);
+    };
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      if (ours[i] == 0) {
+        ++dropped;
+        BOOST_TEST(x.gradient[i] == 0.0f);
+        continue;
+      }
+      BOOST_TEST(near(ours[i], kept[i]), operation << "[" << i << "] is " << ours[i] << ", not " << kept[i]);
+      BOOST_TEST(near(x.gradient[i], kept_gradient[i]));
+    }
+    // Six standard deviations around the mean of 64 draws.
+    const double mean = 64.0 * static_cast<double>(drop),
+                 width = 6 * std::sqrt(mean * (1 - static_cast<double>(drop)));
+    BOOST_TEST(std::abs(static_cast<double>(dropped) - mean) <= width);
+    BOOST_TEST((dropped > 0 && dropped < ours.size()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(conversion_from_float_is_pytorchs_to_the_bit, Policy, Policies) {
+  using T = typename Policy::compute_type;
+  const Golden<Policy> golden;
+  const auto x = golden.values("conversion", "x"), expected = golden.values("conversion", "y");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    BOOST_TEST(same_bits(static_cast<float>(static_cast<T>(x[i])), expected[i]),
+               x[i] << " becomes " << static_cast<float>(static_cast<T>(x[i])) << ", not " << expected[i]);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
