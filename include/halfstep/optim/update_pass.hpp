@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <halfstep/compute/chunks.hpp>
+#include <halfstep/numeric/convert.hpp>
 #include <halfstep/optim/optimizer.hpp>
 #include <halfstep/scaling/clip.hpp>
 #include <utility>
@@ -43,9 +44,13 @@ struct UpdateChunk {
  private:
   using Facts = UpdateFacts<typename Optimizer::Coefficients>;
 
+  /// Elements that are updated before their working copies are written: few enough to be still in the first-level
+  /// cache, for the copy is a pass of its own, which has the CPU's conversion instructions.
+  static constexpr std::int64_t block = 1024;
+
   /// One element. Plain pointers and a function of its own: g++ vectorises the loop around it only so.
-  template <bool copies, class... Moments>
-  HALFSTEP_INLINE static void update_element(std::int64_t i, const float* gradient, float* master, Compute* copy,
+  template <class... Moments>
+  HALFSTEP_INLINE static void update_element(std::int64_t i, const float* gradient, float* master,
                                              const Facts& step, const ParameterOptions& parameter,
                                              Moments*... moment) {
     const float g =
@@ -53,28 +58,25 @@ struct UpdateChunk {
     float weight = master[i];
     Optimizer::update(weight, g, moment[i]..., step.coefficients, parameter);
     master[i] = weight;
-    if constexpr (copies) copy[i] = Compute(weight);
   }
 
-  template <bool copies, class... Moments>
-  HALFSTEP_INLINE static void update_range(std::int64_t size, const float* gradient, float* master, Compute* copy,
-                                           const Facts step, const ParameterOptions parameter, Moments*... moment) {
+  template <class... Moments>
+  HALFSTEP_INLINE static void update_range(std::int64_t size, const float* gradient, float* master,
+                                           const Facts step, const ParameterOptions parameter,
+                                           Moments*... moment) {
     HALFSTEP_SIMD
     for (std::int64_t i = 0; i < size; ++i) {
-      update_element<copies>(i, gradient, master, copy, step, parameter, moment...);
+      update_element(i, gradient, master, step, parameter, moment...);
     }
   }
 
   template <std::size_t... Moment>
   void update(compute::SegmentChunk chunk, ParameterOptions parameter, std::index_sequence<Moment...>) const {
-    const float* gradient = gradients + chunk.offset;
-    float* master = masters + chunk.offset;
-    if (working == nullptr) {
-      update_range<false>(chunk.size, gradient, master, working, *facts, parameter,
-                          moments[Moment] + chunk.offset...);
-    } else {
-      update_range<true>(chunk.size, gradient, master, working + chunk.offset, *facts, parameter,
-                         moments[Moment] + chunk.offset...);
+    const std::int64_t end = chunk.offset + chunk.size;
+    for (std::int64_t i = chunk.offset; i < end; i += block) {
+      const std::int64_t size = end - i < block ? end - i : block;
+      update_range(size, gradients + i, masters + i, *facts, parameter, moments[Moment] + i...);
+      if (working != nullptr) convert(masters + i, working + i, size, Stores::cached);
     }
   }
 };
