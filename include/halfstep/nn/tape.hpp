@@ -3,11 +3,15 @@
 #include <cstdint>
 #include <new>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/device/arena.hpp>
+#include <halfstep/nn/observer.hpp>
 #include <halfstep/nn/parameter_store.hpp>
 #include <halfstep/nn/variable.hpp>
+#include <halfstep/numeric/traits.hpp>
 #include <halfstep/policy.hpp>
 
 namespace halfstep {
@@ -76,11 +80,11 @@ class Tape {
   template <class T>
   Tensor<const std::remove_const_t<T>> upload(Tensor<T> host) {
     if constexpr (D::shares_host_memory) {
-      return host;
+      return show(Place::input, -1, Tensor<const std::remove_const_t<T>>(host));
     } else {
       auto copy = allocate<std::remove_const_t<T>>(host.shape());
       device_->upload(copy.data(), host.data(), static_cast<std::size_t>(host.size()) * sizeof(T));
-      return copy;
+      return show(Place::input, -1, Tensor<const std::remove_const_t<T>>(copy));
     }
   }
 
@@ -101,14 +105,14 @@ class Tape {
   Tensor<const T> weight(const Parameter& parameter) {
     const int index = bound(parameter);
     if constexpr (std::is_same_v<T, float>) {
-      return parameters_->master(index);
+      return show(Place::parameter, index, Tensor<const T>(parameters_->master(index)));
     } else if constexpr (std::is_same_v<T, Compute>) {
-      return parameters_->working(index);
+      return show(Place::parameter, index, parameters_->working(index));
     } else {
       const Tensor<float> master = parameters_->master(index);
       auto converted = allocate<T>(master.shape());
       compute::convert(*device_, master.data(), converted.data(), master.size());
-      return converted;
+      return show(Place::parameter, index, Tensor<const T>(converted));
     }
   }
 
@@ -122,7 +126,9 @@ class Tape {
     if (!trains(parameter)) return {};
     const int index = bound(parameter);
     const bool accumulate = parameters_->mark_gradient(index);
-    return {parameters_->gradient(index).data(), accumulate};
+    const Tensor<float> gradient = parameters_->gradient(index);
+    if (observer_ != nullptr) note_target(Place::parameter_gradient, nullptr, index, gradient);
+    return {gradient.data(), accumulate};
   }
   /// The same for an input of an operation.
   template <class T>
@@ -130,6 +136,9 @@ class Tape {
     detail::GradientSlot* slot = variable.slot();
     if (slot == nullptr) return {};
     if (slot->data == nullptr) slot->data = values_.template allocate<T>(variable.size());
+    if (observer_ != nullptr) {
+      note_target(Place::activation_gradient, slot, -1, Tensor<T>(static_cast<T*>(slot->data), variable.shape()));
+    }
     return {static_cast<T*>(slot->data), std::exchange(slot->written, true)};
   }
 
@@ -140,8 +149,21 @@ class Tape {
   Variable<T> record(Operation, Tensor<T> result, bool wants_gradient, const Backward& backward) {
     static_assert(std::is_trivially_destructible_v<Backward>,
                   "what an operation keeps for its backward pass must need no destruction: keep views and pointers");
-    if (!recording() || !wants_gradient) return {result, nullptr};
-    auto* slot = new (nodes_.template allocate<detail::GradientSlot>(1)) detail::GradientSlot{};
+    detail::GradientSlot* slot = nullptr;
+    if (recording() && wants_gradient) {
+      slot = new (nodes_.template allocate<detail::GradientSlot>(1)) detail::GradientSlot{};
+    }
+    if constexpr (FloatingType<T>) {
+      if (observer_ != nullptr) {
+        observer_->see({.place = Place::activation,
+                        .operation = detail::short_type_name<Operation>(),
+                        .slot = slot,
+                        .data = result.data(),
+                        .dtype = dtype_of<T>,
+                        .shape = result.shape()});
+      }
+    }
+    if (slot == nullptr) return {result, nullptr};
     using NodeType = Node<T, Backward>;
     void* memory = nodes_.template allocate<std::byte>(static_cast<std::int64_t>(sizeof(NodeType)));
     last_ = new (memory) NodeType{{last_, slot, &NodeType::call}, result.shape(), backward};
@@ -155,10 +177,19 @@ class Tape {
     if (slot == nullptr) return;
     slot->data = seed;
     slot->written = true;
+    if (observer_ != nullptr) {
+      targets_.clear();
+      observer_->see({.place = Place::activation_gradient, .slot = slot, .data = seed, .shape = Shape()});
+    }
     for (NodeBase* node = last_; node != nullptr; node = node->previous) {
-      if (node->output->written) node->run(*this, *node);
+      if (!node->output->written) continue;
+      node->run(*this, *node);
+      if (observer_ != nullptr) show_targets(node->output);
     }
   }
+
+  /// Shows an observer all that is computed from here on; null, as at first, ends that. Gives back the one before.
+  TapeObserver* observe(TapeObserver* observer) { return std::exchange(observer_, observer); }
 
   /// The most device memory that one pass has taken, in bytes.
   std::size_t peak_bytes() const { return values_.peak(); }
@@ -182,6 +213,39 @@ class Tape {
     }
   };
 
+  template <class T>
+  Tensor<T> show(Place place, int parameter, Tensor<T> tensor) {
+    if constexpr (FloatingType<std::remove_const_t<T>>) {
+      if (observer_ != nullptr) {
+        observer_->see({.place = place,
+                        .parameter = parameter,
+                        .data = tensor.data(),
+                        .dtype = dtype_of<T>,
+                        .shape = tensor.shape()});
+      }
+    }
+    return tensor;
+  }
+  /// Gradients are shown when the operation that asked where to write them has written them.
+  template <class T>
+  void note_target(Place place, const detail::GradientSlot* slot, int parameter, Tensor<T> gradient) {
+    if constexpr (FloatingType<T>) {
+      targets_.push_back({.place = place,
+                          .slot = slot,
+                          .parameter = parameter,
+                          .data = gradient.data(),
+                          .dtype = dtype_of<T>,
+                          .shape = gradient.shape()});
+    }
+  }
+  void show_targets(const detail::GradientSlot* through) {
+    for (Observation& target : targets_) {
+      target.through = through;
+      observer_->see(target);
+    }
+    targets_.clear();
+  }
+
   int bound(const Parameter& parameter) const {
     if (parameter.index() < 0 || parameter.index() >= static_cast<int>(parameters_->infos().size())) {
       throw ConfigurationError(
@@ -200,6 +264,9 @@ class Tape {
   Arena<D> values_;
   Arena<Host> nodes_;
   NodeBase* last_ = nullptr;
+  TapeObserver* observer_ = nullptr;
+  /// Of the operation whose backward pass runs; used only while somebody observes.
+  std::vector<Observation> targets_;
 };
 
 }  // namespace halfstep
