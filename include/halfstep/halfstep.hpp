@@ -7,6 +7,7 @@
 #include <halfstep/data/order.hpp>
 #include <halfstep/data/permutation.hpp>
 #include <halfstep/error.hpp>
+#include <halfstep/evidence/diagnose.hpp>
 #include <halfstep/nn/compute_in.hpp>
 #include <halfstep/nn/cross_entropy.hpp>
 #include <halfstep/nn/dropout.hpp>

@@ -85,7 +85,10 @@ class Trainer {
   /// Computes the loss and the gradients of a micro-batch and adds them to the window.
   template <class Batch>
   void accumulate(const Batch& batch) {
-    core().backward(core().forward(batch));
+    Core& self = core();
+    const Loss loss = self.forward(batch);
+    self.keep(batch);
+    self.backward(loss);
   }
 
   /// Ends the window with one update attempt. Throws ConfigurationError for an empty window, TrainingStopped where
@@ -134,6 +137,27 @@ class Trainer {
                   "halfstep: apply needs unscaled gradients; write `trainer.apply(std::move(scaled).unscale())`");
     return update();
   }
+
+  /// Computes a batch again and looks at every tensor: which was the first that was not finite, and what to do. If
+  /// the window before was skipped, this is its batch, and what is computed has that window's bits: its loss scale,
+  /// its random numbers, the weights that the skip left alone. Else loss scale and random numbers are those of now.
+  /// Changes nothing: no weight, moment, counter or random number, nor the gradients of an open window. Takes memory
+  /// for one more buffer of gradients. Throws ConfigurationError where the options name a micro-batch that the
+  /// skipped window did not have; what the model throws comes through. Returns a Diagnosis; this and the next two are
+  /// of evidence/diagnose.hpp, which halfstep.hpp includes.
+  template <class Batch>
+  auto diagnose(const Batch& batch, const DiagnoseOptions& options = {}) {
+    return diagnose_batch(core(), batch, options);
+  }
+  /// The same for all micro-batches of a window, in their order: a range of batches that lie in memory. Throws
+  /// ConfigurationError for an empty range, and for another number of batches than the skipped window had.
+  template <std::ranges::forward_range Batches>
+  auto diagnose_window(const Batches& batches, const DiagnoseOptions& options = {}) {
+    return diagnose_batches(core(), batches, options);
+  }
+  /// From the next window on, puts the diagnosis of each skipped one into its report, and into the message of
+  /// TrainingStopped. Requires that a micro-batch given to `accumulate` stays where it is, unchanged, until `update`.
+  void diagnose_skips(bool on = true) { explain_skips(core(), on); }
 
   /// The model's output for these inputs, in float. No tape, no gradients; an open window stays as it is. The
   /// numbers are valid until the next predict.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,8 @@
 #include <halfstep/scaling/step_state.hpp>
 
 namespace halfstep {
+
+struct Diagnosis;
 
 /// Where a non-finite number was first found; an empty name where none was.
 struct FirstNonFinite {
@@ -42,6 +45,8 @@ struct StepReport {
   std::int64_t micro_batches = 0;
   std::int64_t valid_count = 0;
   FirstNonFinite first_non_finite;
+  /// Of a skipped window, after Trainer::diagnose_skips; else null.
+  std::shared_ptr<const Diagnosis> diagnosis;
 
   bool applied() const { return outcome == Outcome::applied; }
 };

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <halfstep/compute/chunks.hpp>
@@ -93,6 +94,13 @@ class ParameterStore {
     return std::exchange(has_gradient_[static_cast<std::size_t>(index)], std::uint8_t{1}) != 0;
   }
   void clear_gradients() { std::fill(has_gradient_.begin(), has_gradient_.end(), std::uint8_t{0}); }
+
+  /// Puts other gradients, with their flags, in the place of these and gives these back. Requires buffers of `size()`
+  /// elements on this device and as many flags as there are parameters.
+  void swap_gradients(Buffer<float, D>& gradients, std::vector<std::uint8_t>& has_gradient) noexcept {
+    std::swap(gradients_, gradients);
+    has_gradient_.swap(has_gradient);
+  }
 
   /// Brings the working copy of one parameter up to its master.
   void refresh_working_copy(int index) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -19,6 +20,7 @@
 #include <halfstep/trainer/memory.hpp>
 #include <halfstep/trainer/options.hpp>
 #include <halfstep/trainer/step_record.hpp>
+#include <halfstep/trainer/window_facts.hpp>
 
 namespace halfstep::detail {
 
@@ -31,6 +33,8 @@ class TrainerCore final : public ClosedWindow {
   using Record = StepRecord<typename Optimizer::Coefficients>;
   using TapeType = Tape<Policy, D>;
   using Store = ParameterStore<Compute, D>;
+  using DeviceType = D;
+  static constexpr bool scales = std::remove_cvref_t<decltype(Policy::scaler)>::scales;
   static constexpr std::size_t moment_count = Optimizer::moments;
 
   TrainerCore(Model model, Optimizer optimizer, BasicTrainerOptions<D> options)
@@ -80,6 +84,7 @@ class TrainerCore final : public ClosedWindow {
     micro_batches_ = record.window.micro_batches;
     options_.seed = seed;
     random_passes_ = random_passes;
+    last_window_ = {};
   }
 
   Record record() const {
@@ -99,7 +104,11 @@ class TrainerCore final : public ClosedWindow {
   /// Throws ConfigurationError where the model returns what cannot be a loss.
   template <class Batch>
   Loss loss(const Batch& batch, Pass pass) {
-    tape_.begin(pass, {options_.seed, random_passes_});
+    return loss(batch, pass, random_passes_);
+  }
+  template <class Batch>
+  Loss loss(const Batch& batch, Pass pass, std::uint64_t random_pass) {
+    tape_.begin(pass, {options_.seed, random_pass});
     const Loss result = model_.loss(tape_, batch);
     if (result.sum.data() == nullptr || result.sum.size() != 1 || result.count < 0) {
       throw ConfigurationError("the model's loss has a sum of shape " + result.sum.shape().text() + " over " +
@@ -122,6 +131,24 @@ class TrainerCore final : public ClosedWindow {
       clear_window();
       throw;
     }
+  }
+
+  /// How a skipped window is explained; null, as at first, if it is not.
+  using Explain = Explanation (*)(TrainerCore&, std::span<const BatchView<TrainerCore>>, const WindowFacts&);
+  void explain_with(Explain function) { explain_ = function; }
+  /// Remembers where a micro-batch lies, for the explanation.
+  template <class Batch>
+  void keep(const Batch& batch) {
+    if (explain_ != nullptr) kept_.push_back(BatchView<TrainerCore>::of(batch));
+  }
+
+  /// The window that was just skipped; else the one that a batch of now would belong to.
+  WindowFacts window_to_diagnose() const {
+    if (last_window_.attempt > 0) return last_window_;
+    const Record now = record();
+    return {.scale = now.state.scaler.scale,
+            .normalizer = now.window.normalizer,
+            .first_random_pass = random_passes_};
   }
 
   void close(const char* call) {
@@ -161,11 +188,14 @@ class TrainerCore final : public ClosedWindow {
   StepReport finish(float max_norm, float max_value) {
     run(DecideStep<Record, Policy, Optimizer>{record_.data(), optimizer_, max_norm, max_value});
     update();
-    StepReport report = describe(record());
+    const Record after = record();
+    StepReport report = describe(after);
+    remember(after);
+    const std::string explanation = explain(report);
     clear_window();
     if (Policy::stop_after_skips > 0 && report.outcome == Outcome::skipped &&
         report.skipped_in_a_row >= Policy::stop_after_skips) {
-      throw TrainingStopped(stop_message(report), report);
+      throw TrainingStopped(stop_message(report) + explanation, report);
     }
     return report;
   }
@@ -178,6 +208,7 @@ class TrainerCore final : public ClosedWindow {
     store_.clear_gradients();
     run(ClearWindow<Record>{record_.data()});
     micro_batches_ = 0;
+    kept_.clear();
     closed_ = false;
   }
 
@@ -297,6 +328,29 @@ class TrainerCore final : public ClosedWindow {
     window.clip_value = none.clip_value;
   }
 
+  void remember(const Record& record) {
+    last_window_ = {};
+    if (record.decision.outcome != Outcome::skipped) return;
+    last_window_ = {.attempt = record.decision.next.attempts,
+                    .skip_cause = record.decision.skip_cause,
+                    .scale = record.decision.scale_used,
+                    .normalizer = record.window.normalizer,
+                    .first_random_pass = random_passes_ - static_cast<std::uint64_t>(record.window.micro_batches),
+                    .micro_batches = record.window.micro_batches};
+  }
+
+  std::string explain(StepReport& report) noexcept {
+    const bool all_kept = static_cast<std::int64_t>(kept_.size()) == micro_batches_;
+    if (report.outcome != Outcome::skipped || explain_ == nullptr || !all_kept) return {};
+    try {
+      Explanation explanation = explain_(*this, kept_, last_window_);
+      report.diagnosis = std::move(explanation.diagnosis);
+      return "\n" + explanation.text;
+    } catch (...) {  // no memory for it: the step was taken all the same
+      return {};
+    }
+  }
+
   StepReport describe(const Record& record) const {
     StepReport report;
     const StepDecision& decision = record.decision;
@@ -354,6 +408,10 @@ class TrainerCore final : public ClosedWindow {
   std::int64_t micro_batches_ = 0;
   /// Training passes so far: with the seed, all that random operations depend on.
   std::uint64_t random_passes_ = 0;
+  /// The window before this one, if it was skipped; and the micro-batches of this one, if skips are explained.
+  WindowFacts last_window_;
+  Explain explain_ = nullptr;
+  std::vector<BatchView<TrainerCore>> kept_;
   bool closed_ = false;
 };
 
