@@ -1,8 +1,11 @@
 // Where halfstep differs from PyTorch on purpose: one test for each row of the table in
 // docs/coming-from-pytorch.md. What PyTorch does there was asked of PyTorch (differences.npz).
 #include <algorithm>
+#include <boost/test/tree/traverse.hpp>
+#include <boost/test/tree/visitor.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <fstream>
 #include <halfstep/halfstep.hpp>
 #include <limits>
 
@@ -255,6 +258,34 @@ BOOST_AUTO_TEST_CASE(training_stops_after_as_many_skips_in_a_row_as_the_policy_a
   trainer.step(gradient_of(infinity));
   const std::string message = refusal<TrainingStopped>([&] { trainer.step(gradient_of(infinity)); });
   BOOST_TEST(holds(message, "3 windows in a row"), message);
+}
+
+namespace {
+
+struct NamesOfTests : boost::unit_test::test_tree_visitor {
+  std::vector<std::string> names;
+  void visit(const boost::unit_test::test_case& test) override { names.push_back(test.p_name); }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_page_names_each_of_these_tests_in_a_row_and_no_others) {
+  const auto& here = boost::unit_test::framework::current_test_case();
+  NamesOfTests tests;
+  boost::unit_test::traverse_test_tree(here.p_parent_id, tests, true);
+  std::ifstream file(HALFSTEP_SOURCE_DIR "/docs/coming-from-pytorch.md");
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(file, line);) {
+    if (line.ends_with("` |") && holds(line, " | `") && std::count(line.begin(), line.end(), '|') == 5) {
+      const auto begin = line.rfind(" | `") + 4;
+      rows.push_back(line.substr(begin, line.size() - begin - 3));
+    }
+  }
+  for (const std::string& name : tests.names) {
+    const std::int64_t expected = name == here.p_name.get() ? 0 : 1;
+    BOOST_TEST(std::count(rows.begin(), rows.end(), name) == expected, name);
+  }
+  BOOST_TEST(rows.size() + 1 == tests.names.size());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
