@@ -1,10 +1,10 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <string>
-
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "support/temporary_folder.hpp"
 
@@ -50,8 +50,22 @@ BOOST_AUTO_TEST_CASE(one_policy_and_one_seed_give_the_same_figures_every_time) {
     BOOST_REQUIRE(run("--policy float16 --epochs 2 --seed 5 --json " + (folder / name).string()) == 0);
   }
   auto first = read(folder / "first.json"), second = read(folder / "second.json");
-  for (auto* document : {&first, &second}) document->at("runs").at(0).erase("samples_per_second");
+  for (auto* document : {&first, &second}) document->at("runs").at(0).erase("timing");
   BOOST_TEST((first == second));
+}
+
+BOOST_AUTO_TEST_CASE(a_gate_ends_with_code_3_where_a_limit_is_not_kept_and_the_page_needs_no_network) {
+  const halfstep::test::TemporaryFolder folder;
+  const std::string page = (folder / "page.html").string();
+  BOOST_TEST(run("--epochs 2 --max-flips 50% --max-loss-increase 0.5 --html " + page) == 0);
+  std::ifstream file(page);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  BOOST_TEST(text.find("Every limit is kept") != std::string::npos);
+  for (const char* outside : {"http", "src=", "href=", "<script"})
+    BOOST_TEST(text.find(outside) == std::string::npos);
+  // So large a rate that the three policies part ways.
+  const int code = run("--epochs 3 --learning-rate 0.5 --max-flips 0% --margin 0 2> /dev/null");
+  BOOST_TEST(WEXITSTATUS(code) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(bad_options_and_missing_data_end_with_a_message_and_a_code) {
@@ -59,4 +73,6 @@ BOOST_AUTO_TEST_CASE(bad_options_and_missing_data_end_with_a_message_and_a_code)
   BOOST_TEST(run("--epochs 0 2> /dev/null") != 0);
   BOOST_TEST(run("--data /nowhere 2> /dev/null") != 0);
   BOOST_TEST(run("--epochs 1 --policy float32 --json /nowhere/x.json 2> /dev/null") != 0);
+  BOOST_TEST(run("--max-flips much 2> /dev/null") != 0);
+  BOOST_TEST(run("--policy float16 --max-flips 1% 2> /dev/null") != 0);
 }
