@@ -36,7 +36,7 @@ inline std::string type_text(DType dtype) {
                             []<class T>(const T*) { return std::string(numeric_traits<T>::name); });
 }
 
-inline std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+inline std::string in_quotes(const std::string& text) { return "\"" + text + "\""; }
 
 /// `Gelu after "hidden"`
 inline std::string operation_text(const TensorEvidence& tensor) {
@@ -44,7 +44,7 @@ inline std::string operation_text(const TensorEvidence& tensor) {
   if (tensor.layer.empty()) {
     text += " before any layer";
   } else {
-    text += (tensor.follows_layer ? " after " : " of ") + quoted(tensor.layer);
+    text += (tensor.follows_layer ? " after " : " of ") + in_quotes(tensor.layer);
   }
   if (tensor.use > 1) text += " (use " + std::to_string(tensor.use) + ")";
   return text;
@@ -78,7 +78,7 @@ inline std::string TensorEvidence::name() const {
     case Place::input:
       return "input data " + std::to_string(input);
     case Place::parameter:
-      return "parameter " + detail::quoted(layer);
+      return "parameter " + detail::in_quotes(layer);
     case Place::activation:
       return detail::operation_text(*this);
     case Place::loss:
@@ -86,7 +86,7 @@ inline std::string TensorEvidence::name() const {
     case Place::activation_gradient:
       return written_by.empty() ? "gradient of the loss" : "gradient of " + detail::operation_text(*this);
     case Place::parameter_gradient:
-      return "gradient of " + detail::quoted(layer);
+      return "gradient of " + detail::in_quotes(layer);
   }
   return "?";
 }
