@@ -5,11 +5,15 @@
 #include <halfstep/halfstep.hpp>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/classifier.hpp"
-#include "support/small_run.hpp"
+#include "support/given_gradients.hpp"
 #include "support/tape.hpp"
 
 BOOST_AUTO_TEST_SUITE(diagnose_tests)
@@ -19,15 +23,12 @@ using namespace halfstep::test;
 
 namespace {
 
-using Policies = std::tuple<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
-
-struct StopAtTwo : Float16ScaledPolicy {
-  static constexpr std::int64_t stop_after_skips = 2;
+/// float16 with a scaler that a test may choose, and an end.
+struct HalfPolicy : ChosenScalerPolicy {
+  static constexpr std::int64_t stop_after_skips = 40;
 };
 
-struct HalfScale : Float16ScaledPolicy {
-  static constexpr StaticScaler scaler{.scale = 0.5f};
-};
+using Policies = std::tuple<Float32Policy, BFloat16Policy, HalfPolicy>;
 
 /// Each operation that there is, some of them twice, one layer in float.
 struct EveryOperation {
@@ -128,6 +129,34 @@ EveryTrainer<Policy> every_trainer() {
   return trainer;
 }
 
+/// The diagnosis names the tensor, the element and the value that were planted, and belongs to the step's
+/// report.
+void check_named(const Diagnosis& diagnosis, const Planter& planter, std::int64_t position, NonFinite kind,
+                 const StepReport& report, std::span<const ParameterInfo> parameters) {
+  BOOST_TEST_REQUIRE(diagnosis.first.has_value());
+  const TensorEvidence& first = *diagnosis.first;
+  const Observation& planted = planter.planted;
+  BOOST_TEST_INFO_SCOPE(diagnosis.text());
+  BOOST_TEST(first.position == position);
+  const bool is_loss = planter.operation == "Loss" && planted.place == Place::activation;
+  BOOST_TEST((first.place == (is_loss ? Place::loss : planted.place)));
+  BOOST_TEST(first.operation == planter.operation);
+  BOOST_TEST((first.dtype == planted.dtype && first.shape == planted.shape));
+  BOOST_TEST(first.statistics.first_non_finite == planter.element());
+  BOOST_TEST((first.statistics.kind == kind));
+  BOOST_TEST(first.statistics.non_finite == 1);
+  BOOST_TEST(first.statistics.size == planted.shape.size());
+  if (first.place == Place::parameter_gradient) {
+    BOOST_TEST(first.layer == parameters[static_cast<std::size_t>(planted.parameter)].name);
+  }
+  if (report.outcome == Outcome::skipped) {
+    BOOST_TEST(diagnosis.attempt == 1);
+    BOOST_TEST((diagnosis.skip_cause == report.skip_cause));
+    BOOST_TEST(diagnosis.scale == report.scale);
+    BOOST_TEST(std::memcmp(&diagnosis.loss, &report.loss, sizeof(double)) == 0);
+  }
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_value_planted_anywhere_is_the_one_that_is_named, Policy, Policies) {
@@ -155,30 +184,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_value_planted_anywhere_is_the_one_that_is_na
 
       BOOST_TEST_INFO_SCOPE("tensor " << position << " element " << planter.element() << " is "
                                       << name_of(kind));
-      const Diagnosis diagnosis = trainer.diagnose(points);
-      BOOST_TEST_REQUIRE(diagnosis.first.has_value());
-      const TensorEvidence& first = *diagnosis.first;
-      BOOST_TEST_INFO_SCOPE(diagnosis.text());
-      BOOST_TEST(first.position == position);
-      const bool is_loss = first.place == Place::loss && planter.planted.place == Place::activation;
-      BOOST_TEST((first.place == planter.planted.place || is_loss));
-      BOOST_TEST(is_loss == (planter.operation == "Loss" && planter.planted.place == Place::activation));
-      BOOST_TEST(first.operation == planter.operation);
-      BOOST_TEST((first.dtype == planter.planted.dtype && first.shape == planter.planted.shape));
-      BOOST_TEST(first.statistics.first_non_finite == planter.element());
-      BOOST_TEST((first.statistics.kind == kind));
-      BOOST_TEST(first.statistics.non_finite == 1);
-      BOOST_TEST(first.statistics.size == planter.planted.shape.size());
-      if (first.place == Place::parameter_gradient) {
-        BOOST_TEST(first.layer ==
-                   trainer.parameters()[static_cast<std::size_t>(planter.planted.parameter)].name);
-      }
-      if (report.outcome == Outcome::skipped) {
-        BOOST_TEST(diagnosis.attempt == 1);
-        BOOST_TEST((diagnosis.skip_cause == report.skip_cause));
-        BOOST_TEST(diagnosis.scale == report.scale);
-        BOOST_TEST(std::memcmp(&diagnosis.loss, &report.loss, sizeof(double)) == 0);
-      }
+      check_named(trainer.diagnose(points), planter, position, kind, report, trainer.parameters());
     }
   }
   BOOST_TEST(seen[Place::input] == 3);
@@ -189,91 +195,89 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_value_planted_anywhere_is_the_one_that_is_na
 
 namespace {
 
-/// A window that the infinite samples of the data make bad, and what is left of a trainer after it.
-template <class Policy>
-struct BadWindow {
-  Rings rings;
-  std::vector<Rings::Batch> batches{3};
-  Trainer<RingModel, AdamW, Policy> trainer{RingModel{}, {.learning_rate = 1e-2f}, {.seed = 5}};
-  Recorder recorded;
-  StepReport report;
-
-  BadWindow() {
-    const std::int64_t indices[3][4] = {{0, 1, 2, 3}, {8, 9, 10, 11}, {4, 5, 6, 7}};
-    for (std::size_t b = 0; b < 3; ++b) rings.load(indices[b], batches[b]);
-    trainer.step(batches[0]);
-    trainer.step(batches[2]);
-    tape_of(trainer).observe(&recorded);
-    for (const auto& batch : batches) trainer.accumulate(batch);
-    tape_of(trainer).observe(nullptr);
-    report = trainer.update().report();
-  }
-};
+/// Three batches, the middle one with an infinite input.
+std::vector<Points> two_good_and_one_bad() {
+  std::vector<Points> batches{{9, 4, 3, 1}, {4, 4, 3, 2}, {6, 4, 3, 3}};
+  batches[1].inputs[5] = std::numeric_limits<float>::infinity();
+  return batches;
+}
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_looked_at_has_the_bits_of_the_window_that_failed, Policy, Policies) {
-  BadWindow<Policy> bad;
-  BOOST_TEST_REQUIRE((bad.report.outcome == Outcome::skipped));
+  const std::vector<Points> batches = two_good_and_one_bad();
+  auto trainer = every_trainer<Policy>();
+  trainer.step(batches[0]);
+  Recorder recorded;
+  tape_of(trainer).observe(&recorded);
+  std::size_t first_of_second = 0;
+  for (const Points& batch : batches) {
+    if (&batch == &batches[1]) first_of_second = recorded.tensors.size();
+    trainer.accumulate(batch);
+  }
+  tape_of(trainer).observe(nullptr);
+  const StepReport report = trainer.update().report();
+  BOOST_TEST_REQUIRE((report.outcome == Outcome::skipped));
   // The next window is open by now: its random numbers are others.
-  bad.trainer.accumulate(bad.batches[0]);
+  trainer.accumulate(batches[0]);
 
   Recorder again;
-  tape_of(bad.trainer).observe(&again);
-  const Diagnosis diagnosis = bad.trainer.diagnose_window(bad.batches);
-  BOOST_TEST((tape_of(bad.trainer).observe(nullptr) == &again));
-  BOOST_TEST_REQUIRE(again.tensors.size() >= bad.recorded.tensors.size());
-  again.tensors.resize(bad.recorded.tensors.size());
-  BOOST_TEST((again.tensors == bad.recorded.tensors));
-  BOOST_TEST(diagnosis.attempt == 3);
-  BOOST_TEST(diagnosis.scale == bad.report.scale);
+  tape_of(trainer).observe(&again);
+  const Diagnosis diagnosis = trainer.diagnose_window(batches);
+  BOOST_TEST((tape_of(trainer).observe(nullptr) == &again));
+  BOOST_TEST_REQUIRE(again.tensors.size() >= recorded.tensors.size());
+  again.tensors.resize(recorded.tensors.size());
+  BOOST_TEST((again.tensors == recorded.tensors));
+  BOOST_TEST(diagnosis.attempt == 2);
+  BOOST_TEST(diagnosis.scale == report.scale);
+  BOOST_TEST(std::memcmp(&diagnosis.loss, &report.loss, sizeof(double)) == 0);
   BOOST_TEST((diagnosis.first->place == Place::input));
   BOOST_TEST(diagnosis.first->micro_batch == 1);
   BOOST_TEST(diagnosis.first->statistics.first_non_finite == 5);
   BOOST_TEST((diagnosis.first->statistics.kind == NonFinite::positive_infinity));
 
-  // One micro-batch of it alone has its own random numbers too: the same part of what was recorded.
+  // The second micro-batch alone: with its own random numbers and the seed that the first one fixed.
   Recorder alone;
-  tape_of(bad.trainer).observe(&alone);
-  const Diagnosis second = bad.trainer.diagnose(bad.batches[1], {.micro_batch = 1});
-  tape_of(bad.trainer).observe(nullptr);
+  tape_of(trainer).observe(&alone);
+  const Diagnosis second = trainer.diagnose(batches[1], {.micro_batch = 1});
+  tape_of(trainer).observe(nullptr);
   BOOST_TEST(second.first->name() == diagnosis.first->name());
   BOOST_TEST(second.first->micro_batch == 1);
-  const std::size_t third = bad.recorded.tensors.size() / 3;
-  const std::size_t forward = 12;
-  for (std::size_t i = 0; i < forward; ++i) {
+  constexpr std::size_t forward_and_seed = 16;
+  for (std::size_t i = 0; i < forward_and_seed; ++i) {
     BOOST_TEST_INFO_SCOPE("tensor " << i);
-    BOOST_TEST((alone.tensors[i] == bad.recorded.tensors[third + i]));
+    BOOST_TEST((alone.tensors[i] == recorded.tensors[first_of_second + i]));
   }
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_run_that_is_diagnosed_has_the_bits_of_one_that_is_not, Policy, Policies) {
-  const Rings rings;
+  const std::vector<Points> batches = two_good_and_one_bad();
   const auto run = [&](bool diagnoses) {
-    Trainer<RingModel, AdamW, Policy> trainer(RingModel{}, {.learning_rate = 1e-2f},
-                                              {.clip_norm = 1.0f, .seed = 5});
+    EveryTrainer<Policy> trainer(EveryOperation{}, {.learning_rate = 1e-2f, .momentum = 0.9f},
+                                 {.clip_norm = 1.0f, .seed = 5});
     trainer.diagnose_skips(diagnoses);
     std::vector<double> numbers;
-    std::vector<Rings::Batch> batches(11);
-    for (std::int64_t b = 0; b < 11; ++b) {
-      const std::int64_t indices[] = {4 * b, 4 * b + 1, 4 * b + 2, 4 * b + 3};
-      rings.load(indices, batches[static_cast<std::size_t>(b)]);
-    }
-    for (std::size_t b = 0; b + 2 < batches.size(); b += 2) {
-      trainer.accumulate(batches[b]);
-      if (diagnoses) trainer.diagnose(batches[b + 1], {.table = true});
-      trainer.accumulate(batches[b + 1]);
+    const auto end_window = [&] {
       const StepReport report = trainer.update().report();
       BOOST_TEST((report.diagnosis != nullptr) == (diagnoses && report.outcome == Outcome::skipped));
-      if (diagnoses) {
-        trainer.diagnose_window(std::span(batches).subspan(b, 2), {.table = true});
-      }
       for (const double value :
            {report.loss, report.gradient_norm, static_cast<double>(report.scale),
             static_cast<double>(report.update_number), static_cast<double>(report.skipped)}) {
         numbers.push_back(value);
       }
+      return report.outcome;
+    };
+    int skips = 0;
+    for (int window = 0; window < 6; ++window) {
+      trainer.accumulate(batches[0]);
+      if (diagnoses) trainer.diagnose(batches[1], {.table = true});
+      trainer.accumulate(batches[window == 2 ? 1 : 2]);
+      if (diagnoses) trainer.diagnose(batches[2]);
+      skips += end_window() == Outcome::skipped ? 1 : 0;
+      if (diagnoses) trainer.diagnose_window(std::span(batches).subspan(0, 2), {.table = true});
     }
+    BOOST_TEST(skips > 0);
+    BOOST_TEST(skips < 6);
     for (const float value : all_parameters(trainer)) numbers.push_back(static_cast<double>(value));
     std::vector<std::uint64_t> bits(numbers.size());
     std::memcpy(bits.data(), numbers.data(), numbers.size() * sizeof(double));
@@ -284,8 +288,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_run_that_is_diagnosed_has_the_bits_of_one_that_i
 
 BOOST_AUTO_TEST_CASE(the_diagnosis_is_the_same_for_every_number_of_threads) {
   const auto run = [] {
-    Trainer<Classifier, SGD, Float16ScaledPolicy> trainer(Classifier(160, 512, 10), {.learning_rate = 1e-3f},
-                                                          {.device = {.deterministic = true}});
+    Trainer<Classifier, SGD, HalfPolicy> trainer(Classifier(160, 512, 10), {.learning_rate = 1e-3f},
+                                                 {.device = {.deterministic = true}});
     Points points(64, 160, 10);
     for (float& value : points.inputs) value *= 3e4f;
     trainer.step(points);
@@ -298,7 +302,7 @@ BOOST_AUTO_TEST_CASE(the_diagnosis_is_the_same_for_every_number_of_threads) {
 }
 
 BOOST_AUTO_TEST_CASE(a_skipped_window_explains_itself_where_that_is_asked_for) {
-  Trainer<Classifier, SGD, StopAtTwo> trainer({}, {.learning_rate = 1e-3f});
+  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
   trainer.diagnose_skips();
   const Points good(4, 4, 3, 1);
   Points bad(4, 4, 3, 2);
@@ -315,14 +319,16 @@ BOOST_AUTO_TEST_CASE(a_skipped_window_explains_itself_where_that_is_asked_for) {
 
   trainer.accumulate(bad);
   trainer.abandon();
-  trainer.accumulate(good);
-  trainer.accumulate(bad);
   try {
-    trainer.update();
+    for (int window = 2; window <= 40; ++window) {
+      trainer.accumulate(good);
+      trainer.accumulate(bad);
+      trainer.update();
+    }
     BOOST_ERROR("training did not stop");
   } catch (const TrainingStopped& stopped) {
     BOOST_TEST_REQUIRE(stopped.report.diagnosis != nullptr);
-    BOOST_TEST(stopped.report.diagnosis->attempt == 2);
+    BOOST_TEST(stopped.report.diagnosis->attempt == 40);
     BOOST_TEST(stopped.report.diagnosis->first->micro_batch == 1);
     BOOST_TEST(std::string(stopped.what()).find(stopped.report.diagnosis->text()) != std::string::npos);
   }
@@ -332,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_skipped_window_explains_itself_where_that_is_asked_for) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_of_a_sample_is_shown_unless_asked) {
-  Trainer<Classifier, SGD, Float16ScaledPolicy> trainer({}, {.learning_rate = 1e-3f});
+  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
   Points points(4, 4, 3);
   points.inputs[0] = 0.4375f;
   points.inputs[1] = 1234.5f;
@@ -350,7 +356,7 @@ BOOST_AUTO_TEST_CASE(nothing_of_a_sample_is_shown_unless_asked) {
 }
 
 BOOST_AUTO_TEST_CASE(weights_too_large_for_float16_are_named_by_parameter) {
-  Trainer<Classifier, SGD, Float16ScaledPolicy> trainer({}, {.learning_rate = 1e-3f});
+  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
   auto values = trainer.read_parameter("output.weight");
   values[9] = -70000.0f;
   trainer.write_parameter("output.weight", values);
@@ -395,7 +401,7 @@ BOOST_AUTO_TEST_CASE(the_scale_that_fits_is_the_largest_that_leaves_a_binade_fre
   // binade to spare is 2^14. With 8 in the outer weights the gradient of inner is eight times that.
   for (const auto& [weight, fits] :
        {std::pair(1.0f, 0x1p14f), {8.0f, 0x1p11f}, {0x1p-20f, 0x1p14f}, {3.0f, 0x1p13f}}) {
-    Trainer<TwoProducts, SGD, Float16ScaledPolicy> trainer({}, {.learning_rate = 0.0f});
+    Trainer<TwoProducts, SGD, HalfPolicy> trainer({}, {.learning_rate = 0.0f});
     trainer.write_parameter("outer.weight", std::vector<float>(3, weight));
     trainer.write_parameter("inner.weight", std::vector<float>(3, 1.0f));
     BOOST_TEST((trainer.step(one_sample).report().skip_cause == SkipCause::gradient));
@@ -415,7 +421,9 @@ BOOST_AUTO_TEST_CASE(the_scale_that_fits_is_the_largest_that_leaves_a_binade_fre
 }
 
 BOOST_AUTO_TEST_CASE(zeros_that_were_too_small_are_told_from_zeros_that_are_zero) {
-  Trainer<TwoProducts, SGD, HalfScale> trainer({}, {.learning_rate = 0.0f});
+  ChosenScaler::options = {.initial_scale = 0.5f};
+  Trainer<TwoProducts, SGD, HalfPolicy> trainer({}, {.learning_rate = 0.0f});
+  ChosenScaler::options = {};
   // At scale 1/2 the gradients of inner's result are 2^-25, which rounds to zero, 1/2, and a true zero.
   trainer.write_parameter("outer.weight", std::vector<float>{0x1p-24f, 1.0f, 0.0f});
   trainer.write_parameter("inner.weight", std::vector<float>{1.0f, 40000.0f, -3.0f});
@@ -444,7 +452,7 @@ BOOST_AUTO_TEST_CASE(zeros_that_were_too_small_are_told_from_zeros_that_are_zero
 BOOST_AUTO_TEST_CASE(a_loss_that_overflows_by_itself_is_no_matter_of_the_scale) {
   const float huge[] = {1e30f};
   const Row row{{one, {1, 1}}, {huge, {1, 1}}};
-  Trainer<TwoProducts, SGD, Float16ScaledPolicy> trainer({}, {.learning_rate = 0.0f});
+  Trainer<TwoProducts, SGD, HalfPolicy> trainer({}, {.learning_rate = 0.0f});
   BOOST_TEST((trainer.step(row).report().skip_cause == SkipCause::loss));
   const Diagnosis diagnosis = trainer.diagnose(row);
   BOOST_TEST((diagnosis.first->place == Place::loss));
@@ -455,8 +463,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_overflows_by_itself_is_no_matter_of_the_scale) 
 BOOST_AUTO_TEST_CASE(a_rate_raised_until_float16_breaks_is_found_and_the_advice_mends_it) {
   const Points points(64, 8, 4);
   const auto train = [&](float rate, Diagnosis& diagnosis) {
-    Trainer<Classifier, SGD, Float16ScaledPolicy> trainer(Classifier(8, 32, 4), {.learning_rate = rate},
-                                                          {.seed = 2});
+    Trainer<Classifier, SGD, HalfPolicy> trainer(Classifier(8, 32, 4), {.learning_rate = rate}, {.seed = 2});
     trainer.diagnose_skips();
     StepReport report;
     for (int step = 0; step < 200; ++step) {
@@ -482,7 +489,7 @@ BOOST_AUTO_TEST_CASE(a_rate_raised_until_float16_breaks_is_found_and_the_advice_
 }
 
 BOOST_AUTO_TEST_CASE(a_diagnosis_of_what_was_not_in_the_window_is_refused) {
-  Trainer<Classifier, SGD, Float16ScaledPolicy> trainer({}, {.learning_rate = 1e-3f});
+  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
   const Points points(4, 4, 3);
   BOOST_CHECK_THROW(trainer.diagnose(points, {.micro_batch = 1}), ConfigurationError);
   BOOST_CHECK_THROW(trainer.diagnose(points, {.micro_batch = -1}), ConfigurationError);
