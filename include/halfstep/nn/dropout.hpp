@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <string>
 
+#include <halfstep/compute/for_each.hpp>
 #include <halfstep/nn/tape.hpp>
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/philox.hpp>
+#include <halfstep/numeric/simd.hpp>
 
 namespace halfstep {
 
@@ -14,10 +17,10 @@ struct Dropout : Activation {};
 
 namespace detail {
 
-/// Keeps or drops four elements by one block of random words. The backward pass draws the same words again, so
-/// nothing is stored. Works on values going forward and, the same way, on gradients coming back.
+/// Keeps or drops one chunk of elements, four by each block of random words. The backward pass draws the same words
+/// again, so nothing is stored. Works on values going forward and, the same way, on gradients coming back.
 template <class T>
-struct DropoutFour {
+struct DropoutChunk {
   const T* from;
   T* to;
   std::int64_t size;
@@ -26,14 +29,48 @@ struct DropoutFour {
   float kept_factor;
   bool accumulate;
 
-  void operator()(std::int64_t four) const {
-    const PhiloxBlock block = random_block(random.seed, random.stream, static_cast<std::uint64_t>(four));
-    for (std::int64_t k = 0; k < 4; ++k) {
-      const std::int64_t i = 4 * four + k;
-      if (i >= size) return;
-      const float kept = uniform(block.words[k]) < drop ? 0.0f : static_cast<float>(from[i]) * kept_factor;
-      to[i] = T(accumulate ? static_cast<float>(to[i]) + kept : kept);
+  static constexpr std::int64_t fours = 64;
+  static_assert(compute::chunk_size % (4 * fours) == 0);
+
+  void operator()(std::int64_t chunk) const {
+    const std::int64_t begin = chunk * compute::chunk_size;
+    const std::int64_t end = begin + compute::chunk_size < size ? begin + compute::chunk_size : size;
+    for (std::int64_t i = begin; i < end; i += 4 * fours) {
+      keep_or_drop(i, end - i < 4 * fours ? end - i : 4 * fours);
     }
+  }
+
+ private:
+  void keep_or_drop(std::int64_t begin, std::int64_t count) const {
+    float factors[4 * fours];
+    const RandomStream stream = random;
+    const float limit = drop, factor = kept_factor;
+    for (std::int64_t four = 0; four < fours; ++four) {
+      const PhiloxBlock block =
+          random_block(stream.seed, stream.stream, static_cast<std::uint64_t>(begin / 4 + four));
+      for (int k = 0; k < 4; ++k) factors[4 * four + k] = uniform(block.words[k]) < limit ? 0.0f : factor;
+    }
+    const T* const source = from + begin;
+    T* const target = to + begin;
+    if (accumulate) {
+      HALFSTEP_SIMD
+      for (std::int64_t i = 0; i < count; ++i) add(factors[i], source[i], target[i]);
+    } else {
+      HALFSTEP_SIMD
+      for (std::int64_t i = 0; i < count; ++i) set(factors[i], source[i], target[i]);
+    }
+  }
+
+  // A dropped infinity is zero, not NaN: the factor chooses, by its bits, before it multiplies.
+  HALFSTEP_INLINE static float kept(float factor, float value) {
+    const std::uint32_t mask = mask_if_less(0u, bits_of(factor));
+    return float_of(bits_of(value) & mask) * factor;
+  }
+  HALFSTEP_INLINE static void set(float factor, const T& value, T& result) {
+    result = T(kept(factor, static_cast<float>(value)));
+  }
+  HALFSTEP_INLINE static void add(float factor, const T& value, T& result) {
+    result = T(static_cast<float>(result) + kept(factor, static_cast<float>(value)));
   }
 };
 
@@ -56,15 +93,15 @@ auto dropout(Tape& tape, const Input& input, float drop) {
 
   const auto y = tape.template allocate<T>(x.shape());
   const float kept_factor = 1.0f / (1.0f - drop);
-  const std::int64_t fours = (x.size() + 3) / 4;
-  compute::for_each(tape.device(), fours,
-                    detail::DropoutFour<T>{x.data(), y.data(), x.size(), random, drop, kept_factor, false});
+  const std::int64_t chunks = (x.size() + compute::chunk_size - 1) / compute::chunk_size;
+  compute::for_each_chunk(tape.device(), chunks,
+                          detail::DropoutChunk<T>{x.data(), y.data(), x.size(), random, drop, kept_factor, false});
   return tape.record(operation::Dropout{}, y, x.requires_gradient(),
-                     [x, fours, random, drop, kept_factor](Tape& backward, Tensor<const T> gradient) {
+                     [x, chunks, random, drop, kept_factor](Tape& backward, Tensor<const T> gradient) {
                        if (const auto target = backward.gradient_target(x)) {
-                         compute::for_each(backward.device(), fours,
-                                           detail::DropoutFour<T>{gradient.data(), target.data, x.size(), random, drop,
-                                                                  kept_factor, target.accumulate});
+                         compute::for_each_chunk(backward.device(), chunks,
+                                                 detail::DropoutChunk<T>{gradient.data(), target.data, x.size(), random,
+                                                                         drop, kept_factor, target.accumulate});
                        }
                      });
 }
