@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <halfstep/error.hpp>
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <string>
 
@@ -12,7 +13,7 @@ namespace halfstep::detail {
 /// Neither infinite nor NaN, told by the exponent's bits: -ffast-math deletes every other form of the
 /// question.
 HALFSTEP_HOST_DEVICE constexpr bool has_finite_bits(double value) {
-  return ((__builtin_bit_cast(std::uint64_t, value) >> 52) & 0x7ffu) != 0x7ffu;
+  return ((bits_of(value) >> 52) & 0x7ffu) != 0x7ffu;
 }
 
 /// Finite as a float: what a number must be that the arithmetic of a step will hold in float.

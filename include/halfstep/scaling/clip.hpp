@@ -27,7 +27,7 @@ namespace detail {
 /// Infinity is the one non-finite threshold that means something.
 constexpr bool is_clip_threshold(float threshold) {
   const bool is_nan =
-      !has_finite_bits(threshold) && (__builtin_bit_cast(std::uint32_t, threshold) & 0x007fffffu) != 0;
+      !has_finite_bits(threshold) && (bits_of(threshold) & 0x007fffffu) != 0;
   return !is_nan && (__builtin_bit_cast(std::uint32_t, threshold) >> 31) == 0 && threshold != 0.0f;
 }
 
