@@ -150,4 +150,18 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_by_name_and_value) {
              "schedule constant: learning_rate is -1; a learning rate must be finite and not negative.");
 }
 
+BOOST_AUTO_TEST_CASE(the_first_update_forgets_what_the_buffer_held_and_one_without_momentum_leaves_it) {
+  const SGD heavy{.momentum = 0.9}, plain{};
+  float weight = 1, buffer = 7;
+  SGD::update(weight, 2.0f, buffer, heavy.coefficients(0.5f, 1), {});
+  BOOST_TEST(buffer == 2.0f);
+  BOOST_TEST(weight == 0.0f);
+  for (const std::int64_t t : {1, 2}) {
+    weight = 1, buffer = 7;
+    SGD::update(weight, 2.0f, buffer, plain.coefficients(0.5f, t), {});
+    BOOST_TEST(buffer == 7.0f);
+    BOOST_TEST(weight == 0.0f);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
