@@ -30,6 +30,7 @@ struct Baseline {
   std::string optimizer;
   std::uint64_t seed = 0;
   std::vector<std::string> parameters;  ///< names with shapes
+  std::vector<TensorSketch> first_weights;
   std::vector<BaselineStep> steps;
   /// For each batch what the trained model says of it, if the recording asked for it.
   std::vector<std::vector<float>> predictions;
@@ -54,15 +55,25 @@ struct TrainerTypes<Trainer<M, O, P, D>> {
   using Policy = P;
 };
 
+template <class Core, class View>
+TensorSketch sketch_on(Core& core, const View& tensor, float factor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.size()));
+  core.device().download(values.data(), tensor.data(), values.size() * sizeof(float));
+  return sketch_of(values, factor);
+}
+
 template <class Trainer>
 Baseline describe_run(const Trainer& trainer) {
-  const auto& core = TrainerAccess::core(trainer);
+  auto& core = TrainerAccess::core(trainer);
   Baseline run;
   run.policy = TrainerTypes<Trainer>::Policy::name;
   run.optimizer = TrainerTypes<Trainer>::Optimizer::name;
   run.seed = core.seed();
-  for (const ParameterInfo& info : trainer.parameters())
+  for (const ParameterInfo& info : trainer.parameters()) {
+    const auto index = static_cast<int>(run.parameters.size());
     run.parameters.push_back(info.name + " " + info.shape.text());
+    run.first_weights.push_back(sketch_on(core, core.store().master(index), 1.0f));
+  }
   return run;
 }
 
@@ -74,13 +85,6 @@ void require_fresh(const Trainer& trainer, const char* call) {
                              std::to_string(record.state.attempts) +
                              " steps; a baseline begins with the first values of a fresh one");
   }
-}
-
-template <class Core, class View>
-TensorSketch sketch_on(Core& core, const View& tensor, float factor) {
-  std::vector<float> values(static_cast<std::size_t>(tensor.size()));
-  core.device().download(values.data(), tensor.data(), values.size() * sizeof(float));
-  return sketch_of(values, factor);
 }
 
 /// One window, with a look at the gradients between their computation and their use. Nothing but a look: the

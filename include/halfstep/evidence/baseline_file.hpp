@@ -36,10 +36,10 @@ inline void from_json(const nlohmann::ordered_json& json, BaselineStep& step) {
 }
 
 inline void to_json(nlohmann::ordered_json& json, const Baseline& baseline) {
-  json = {{"format", "halfstep baseline 1"},    {"policy", baseline.policy},
-          {"optimizer", baseline.optimizer},    {"seed", baseline.seed},
-          {"parameters", baseline.parameters},  {"steps", baseline.steps},
-          {"predictions", baseline.predictions}};
+  json = {{"format", "halfstep baseline 1"},   {"policy", baseline.policy},
+          {"optimizer", baseline.optimizer},   {"seed", baseline.seed},
+          {"parameters", baseline.parameters}, {"first_weights", baseline.first_weights},
+          {"steps", baseline.steps},           {"predictions", baseline.predictions}};
 }
 inline void from_json(const nlohmann::ordered_json& json, Baseline& baseline) {
   if (json.at("format") != "halfstep baseline 1") throw Error("\"format\" is " + json.at("format").dump());
@@ -47,8 +47,12 @@ inline void from_json(const nlohmann::ordered_json& json, Baseline& baseline) {
   json.at("optimizer").get_to(baseline.optimizer);
   json.at("seed").get_to(baseline.seed);
   json.at("parameters").get_to(baseline.parameters);
+  json.at("first_weights").get_to(baseline.first_weights);
   json.at("steps").get_to(baseline.steps);
   json.at("predictions").get_to(baseline.predictions);
+  if (baseline.first_weights.size() != baseline.parameters.size()) {
+    throw Error("there are not as many first weights as parameters");
+  }
   for (const BaselineStep& step : baseline.steps) {
     if (step.gradients.size() != baseline.parameters.size() ||
         step.weights.size() != baseline.parameters.size()) {

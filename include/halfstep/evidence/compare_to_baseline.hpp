@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <halfstep/evidence/baseline.hpp>
 #include <string>
 #include <utility>
@@ -12,7 +13,8 @@
 namespace halfstep {
 
 /// How far a run may be from its baseline, relative to the size of what is compared: a loss, the norm of a
-/// tensor.
+/// tensor. A gradient counts as no smaller than 1/128 of the whole gradient, weights as no smaller than the
+/// way that they went.
 struct BaselineTolerance {
   double loss = 0;
   double gradients = 0;
@@ -67,9 +69,10 @@ inline std::string Divergence::text() const {
   std::string message = "step " + std::to_string(step) + ": " + quantity;
   if (!tensor.empty()) message += " of \"" + tensor + "\"";
   if (quantity == "outcome") return message + ": a window that the baseline applied was not";
-  return message + " is " + std::to_string(found) + " instead of " + std::to_string(expected) +
-         ", a relative difference of " + std::to_string(difference) + " where " + std::to_string(tolerance) +
-         " is allowed";
+  char numbers[160];
+  std::snprintf(numbers, sizeof numbers, " is %.4g instead of %.4g; relative difference %.3g, allowed %.3g",
+                found, expected, difference, tolerance);
+  return message + numbers;
 }
 
 namespace detail {
@@ -91,11 +94,16 @@ class BaselineFollower {
       return diverge({step_, "outcome", report.first_non_finite.tensor});
     }
     number("loss", expected.loss, found.loss, options_.tolerance.loss, result_.largest.loss);
-    tensors("gradient", expected.gradients, found.gradients, options_.tolerance.gradients,
+    // A tensor much smaller than the whole gradient is what cancellation left: its last digits are noise.
+    const auto whole = [&](std::size_t) { return expected.gradient_norm * smallest_share; };
+    tensors("gradient", expected.gradients, found.gradients, whole, options_.tolerance.gradients,
             result_.largest.gradients);
     number("gradient norm", expected.gradient_norm, found.gradient_norm, options_.tolerance.gradients,
            result_.largest.gradients);
-    tensors("weights", expected.weights, found.weights, options_.tolerance.weights, result_.largest.weights);
+    // A weight that training brings close to zero has digits only down to those of the way that it went.
+    const auto way = [&](std::size_t i) { return distance(expected.weights[i], baseline_.first_weights[i]); };
+    tensors("weights", expected.weights, found.weights, way, options_.tolerance.weights,
+            result_.largest.weights);
     number("update number", static_cast<double>(expected.update_number),
            static_cast<double>(found.update_number), 0, ignored_);
   }
@@ -117,6 +125,8 @@ class BaselineFollower {
   }
 
  private:
+  static constexpr double smallest_share = 1.0 / 128;
+
   /// What a difference is relative to; zero is held against itself.
   static double size(double expected) { return expected == 0 ? 1 : std::fabs(expected); }
 
@@ -124,12 +134,15 @@ class BaselineFollower {
     judge(quantity, "", expected, found, std::fabs(expected - found) / size(expected), tolerance, largest);
   }
 
+  /// `least(i)`: what a difference is relative to where the tensor is smaller than that.
+  template <class Least>
   void tensors(const char* quantity, const std::vector<TensorSketch>& expected,
-               const std::vector<TensorSketch>& found, double tolerance, double& largest) {
+               const std::vector<TensorSketch>& found, const Least& least, double tolerance,
+               double& largest) {
     std::size_t worst = 0;
     double difference = -1;
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      const double one = distance(expected[i], found[i]) / size(expected[i].norm);
+      const double one = distance(expected[i], found[i]) / size((std::max)(expected[i].norm, least(i)));
       if (one <= difference) continue;
       difference = one;
       worst = i;
