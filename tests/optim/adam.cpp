@@ -160,4 +160,11 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_by_name_and_value) {
              "schedule constant: learning_rate is NaN; a learning rate must be finite and not negative.");
 }
 
+// torch.lerp interpolates from the nearer end, and from the gradient where both are as near: the numbers are its own.
+BOOST_AUTO_TEST_CASE(a_beta1_of_one_half_interpolates_from_the_gradient_as_pytorch_does) {
+  float weight = 0, m = -0x1.270114p+0f, v = 0;
+  Adam::update(weight, 0x1.195ddep+0f, m, v, Adam{.beta1 = 0.5}.coefficients(0.1f, 5), {});
+  BOOST_TEST(m == -0x1.b4668p-6f);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

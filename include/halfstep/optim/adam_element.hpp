@@ -13,7 +13,7 @@ namespace halfstep {
 /// The numbers that are the same for every element of one update of Adam or AdamW.
 struct AdamCoefficients {
   float sign;                // -1 to climb
-  float anchor_at_moment;    // 1 if beta1 >= 1/2, else 0
+  float anchor_at_moment;    // 1 if beta1 > 1/2, else 0
   float anchor_at_gradient;  // the other way round
   float first_lerp;          // 1 - beta1, or -beta1 from the gradient
   float second_decay;        // beta2
@@ -36,9 +36,9 @@ HALFSTEP_HOST_DEVICE inline AdamCoefficients adam_coefficients(const AdamOptions
   const double updates = static_cast<double>(t);
   AdamCoefficients c{};
   c.sign = options.maximize ? -1.0f : 1.0f;
-  c.anchor_at_moment = options.beta1 < 0.5 ? 0.0f : 1.0f;
+  c.anchor_at_moment = options.beta1 <= 0.5 ? 0.0f : 1.0f;
   c.anchor_at_gradient = 1.0f - c.anchor_at_moment;
-  c.first_lerp = static_cast<float>(options.beta1 < 0.5 ? -options.beta1 : 1.0 - options.beta1);
+  c.first_lerp = static_cast<float>(options.beta1 <= 0.5 ? -options.beta1 : 1.0 - options.beta1);
   c.second_decay = static_cast<float>(options.beta2);
   c.second_share = static_cast<float>(1.0 - options.beta2);
   c.step_size = static_cast<float>(rate / (1.0 - std::pow(options.beta1, updates)));
@@ -53,7 +53,7 @@ HALFSTEP_HOST_DEVICE inline AdamCoefficients adam_coefficients(const AdamOptions
 HALFSTEP_HOST_DEVICE inline void adam_step(float& weight, float gradient, float& m, float& v,
                                            const AdamCoefficients& c, float learning_rate_factor) {
   // As torch.lerp, from whichever end is nearer: m + (1 - beta1) * (g - m), or g - beta1 * (g - m) where
-  // beta1 is under 1/2, so that beta1 = 0 gives the gradient itself. By factors 0 and 1, not by ?:, which
+  // beta1 is 1/2 or less, so that beta1 = 0 gives the gradient itself. By factors 0 and 1, not by ?:, which
   // keeps g++ from vectorising.
   const float anchor = c.anchor_at_moment * m + c.anchor_at_gradient * gradient;
   m = anchor + c.first_lerp * (gradient - m);
