@@ -460,6 +460,18 @@ BOOST_AUTO_TEST_CASE(a_loss_that_overflows_by_itself_is_no_matter_of_the_scale) 
   BOOST_TEST(diagnosis.advice.find("no loss scale can cure that") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_label_that_a_mask_forbids_is_told_from_an_overflow) {
+  auto trainer = every_trainer<HalfPolicy>();
+  const float infinity = std::numeric_limits<float>::infinity();
+  trainer.write_parameter("head.bias", std::vector<float>{-infinity, 0.0f, 0.0f});
+  const Points points(5, 4, 3);
+  BOOST_TEST((trainer.step(points).report().skip_cause == SkipCause::loss));
+  const Diagnosis diagnosis = trainer.diagnose(points);
+  BOOST_TEST(diagnosis.first->name() == "parameter \"head.bias\"");
+  BOOST_TEST(!diagnosis.first_gradient.has_value());
+  BOOST_TEST(diagnosis.advice.find("asks for one of them") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_rate_raised_until_float16_breaks_is_found_and_the_advice_mends_it) {
   const Points points(64, 8, 4);
   const auto train = [&](float rate, Diagnosis& diagnosis) {

@@ -68,6 +68,14 @@ inline std::string advice_for(const Diagnosis& diagnosis, bool policy_scales) {
            " is not finite, yet the loss is: if that is a mask, look at the gradient. There, " +
            scale_advice(diagnosis, policy_scales);
   }
+  const bool mask = tensor.statistics.kind == NonFinite::negative_infinity && !diagnosis.first_gradient &&
+                    !is_finite(diagnosis.loss);
+  if (mask) {
+    return tensor.name() +
+           " holds -inf, the loss is not finite and every gradient is: so it is where classes are masked and a "
+           "label, or label smoothing, asks for one of them. Leave such rows out (ignore_index), smooth less, or "
+           "mask by a large finite number. No loss scale can cure it";
+  }
   switch (tensor.place) {
     case Place::input:
       return "the data holds a number that is not finite; neither scale nor learning rate can cure that. "
