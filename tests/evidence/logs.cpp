@@ -105,6 +105,15 @@ BOOST_AUTO_TEST_CASE(json_lines_hold_every_field_and_say_which_numbers_are_not_f
   BOOST_TEST(records[3].at("attempts") == 4);
 }
 
+BOOST_AUTO_TEST_CASE(the_diagnosis_of_a_skipped_window_goes_with_its_record) {
+  StepReport report = skipped(2, SkipCause::gradient, 0.25, infinity);
+  Diagnosis diagnosis;
+  diagnosis.advice = "look at the first layer";
+  report.diagnosis = std::make_shared<const Diagnosis>(diagnosis);
+  BOOST_TEST(
+      holds(nlohmann::ordered_json(report).at("diagnosis").get<std::string>(), "look at the first layer"));
+}
+
 BOOST_AUTO_TEST_CASE(a_float_is_written_with_the_digits_that_give_it_again) {
   for (const float value : {0.1f, 1e-3f, 65536.0f, 3.4028235e38f, 1.4e-45f, -0.3333333f}) {
     BOOST_TEST(static_cast<float>(with_digits_of(value)) == value);

@@ -31,7 +31,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; }
 svg { width: 100%; height: auto; }
 svg text { font: 11px system-ui, sans-serif; fill: #444; }
 .grid { stroke: #e5e5e5; }
-.legend span { margin-right: 1.2rem; }
+.legend span { margin-right: 1.2rem; white-space: nowrap; }
 .legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; border-radius: 2px;
             vertical-align: -1px; }
 .note { color: #555; margin-top: .2rem; }

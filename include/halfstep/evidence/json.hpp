@@ -1,5 +1,6 @@
 #pragma once
 
+#include <halfstep/evidence/diagnosis.hpp>
 #include <halfstep/evidence/number_text.hpp>
 #include <halfstep/evidence/report_fields.hpp>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,8 @@ inline nlohmann::ordered_json json_number(double value) {
 }
 inline nlohmann::ordered_json json_number(float value) { return json_number(with_digits_of(value)); }
 
-/// A report with all of its fields, for nlohmann/json: `nlohmann::ordered_json(report)`.
+/// A report with all of its fields, for nlohmann/json: `nlohmann::ordered_json(report)`. The diagnosis of a
+/// skipped window, where there is one, follows as text.
 template <class Json>
 void to_json(Json& json, const StepReport& report) {
   json = Json::object();
@@ -28,6 +30,7 @@ void to_json(Json& json, const StepReport& report) {
       json[name] = value;
     }
   });
+  if (report.diagnosis != nullptr) json["diagnosis"] = report.diagnosis->text();
 }
 
 /// One line, in UTF-8 whatever a model's names hold.
