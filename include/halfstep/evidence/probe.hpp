@@ -77,7 +77,7 @@ class Probe final : public TapeObserver {
     std::set<std::pair<std::int64_t, const void*>> seen;
     for (std::size_t i = tensors_.size(); i-- > 0;) {
       const TensorEvidence& tensor = tensors_[i];
-      // The next micro-batch uses the memory of activations anew; a parameter's gradient is added up over all.
+      // The next micro-batch uses activations' memory anew; a parameter's gradient is added up over all.
       const std::int64_t lifetime = tensor.place == Place::parameter_gradient ? -1 : tensor.micro_batch;
       if (tensor.is_gradient() && !seen.emplace(lifetime, addresses_[i]).second) continue;
       kept.push_back(tensor);

@@ -72,8 +72,10 @@ inline std::string advice_for(const Diagnosis& diagnosis, bool policy_scales) {
                     !is_finite(diagnosis.loss);
   if (mask) {
     return tensor.name() +
-           " holds -inf, the loss is not finite and every gradient is: so it is where classes are masked and a "
-           "label, or label smoothing, asks for one of them. Leave such rows out (ignore_index), smooth less, or "
+           " holds -inf, the loss is not finite and every gradient is: so it is where classes are masked and "
+           "a "
+           "label, or label smoothing, asks for one of them. Leave such rows out (ignore_index), smooth "
+           "less, or "
            "mask by a large finite number. No loss scale can cure it";
   }
   switch (tensor.place) {
