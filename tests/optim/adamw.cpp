@@ -164,4 +164,14 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_by_name_and_value) {
              "schedule constant: learning_rate is NaN; a learning rate must be finite and not negative.");
 }
 
+BOOST_AUTO_TEST_CASE(defaults_are_those_of_torch_optim_adamw) {
+  const AdamW adamw;
+  BOOST_TEST(adamw.learning_rate(0) == 1e-3f);
+  BOOST_TEST(adamw.beta1 == 0.9);
+  BOOST_TEST(adamw.beta2 == 0.999);
+  BOOST_TEST(adamw.epsilon == 1e-8);
+  BOOST_TEST(adamw.weight_decay == 0.01);
+  BOOST_TEST(!adamw.maximize);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
