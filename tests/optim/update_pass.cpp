@@ -24,6 +24,10 @@ namespace {
 
 using Floats = std::vector<float>;
 
+// Until a step is decided there is nothing to apply, and nothing that would change a gradient but a limit of zero.
+static_assert(!UpdateFacts<int>{}.apply && UpdateFacts<int>{}.inverse_scale == 1 &&
+              UpdateFacts<int>{}.clip_coefficient == 1 && UpdateFacts<int>{}.clip_value == 0);
+
 /// Flat buffers of three parameters, the second without a gradient, with random content everywhere.
 template <class Optimizer, class Compute>
 struct Buffers {
