@@ -204,6 +204,7 @@ BOOST_AUTO_TEST_CASE(charts_bear_what_is_empty_constant_or_not_finite) {
     BOOST_TEST(holds(text, "mark at window 2"));
   }
   BOOST_TEST((nice_ticks(0, 10) == std::vector<double>{0, 2, 4, 6, 8, 10}));
+  BOOST_TEST(nice_ticks(1e16, 1e16 + 4).size() <= 11u);
   BOOST_TEST(thinned(std::vector<ChartPoint>(1000, {1, 2}), 600).size() == 600u);
 }
 

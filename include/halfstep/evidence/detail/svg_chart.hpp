@@ -60,12 +60,16 @@ struct Chart {
 
 /// Positions of the ticks of an axis from `low` to `high`: about five, at 1, 2 or 5 times a power of ten.
 inline std::vector<double> nice_ticks(double low, double high) {
+  constexpr int most_ticks = 11;
   const double raw = (high - low) / 5;
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
   const double step = power * (raw / power < 1.5 ? 1 : raw / power < 3.5 ? 2 : raw / power < 7.5 ? 5 : 10);
   std::vector<double> ticks;
-  for (double tick = std::ceil(low / step) * step; tick <= high + step * 1e-9; tick += step) {
-    ticks.push_back(std::fabs(tick) < step * 1e-9 ? 0 : tick);
+  const double first = std::ceil(low / step) * step;
+  // Counted, not added up: beside a large value a small step would change nothing and have no end.
+  for (int i = 0; i < most_ticks; ++i) {
+    const double tick = first + i * step;
+    if (tick <= high + step * 1e-9) ticks.push_back(std::fabs(tick) < step * 1e-9 ? 0 : tick);
   }
   return ticks;
 }
