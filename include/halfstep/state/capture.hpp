@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <deque>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -43,17 +46,30 @@ inline std::string moment_name(std::string_view moment, const std::string& param
 inline std::string gradient_name(const std::string& parameter) { return "window/gradient/" + parameter; }
 inline std::string user_name(const std::string& name) { return "user/" + name; }
 
+/// A trainer's tensors where they lie, with what else goes into a checkpoint: valid until the trainer goes on. What lies
+/// in device memory that the program cannot touch was brought here.
+struct CapturedParts {
+  std::vector<TensorView> tensors;
+  Metadata metadata;
+  std::deque<std::vector<std::byte>> brought;
+};
+
+/// Adds one parameter's part of a flat buffer.
 template <class Core>
-TensorData download(Core& core, std::string name, const float* flat, int index) {
+void add_part(CapturedParts& parts, Core& core, std::string name, const float* flat, int index) {
   const auto segment = core.store().segments()[static_cast<std::size_t>(index)];
   const Shape& shape = core.store().infos()[static_cast<std::size_t>(index)].shape;
-  TensorData tensor{std::move(name), DType::f32, {shape.begin(), shape.end()}, {}};
-  tensor.bytes.resize(static_cast<std::size_t>(segment.size) * sizeof(float));
-  core.device().download(tensor.bytes.data(), flat + segment.offset, tensor.bytes.size());
-  return tensor;
+  const std::span elements(flat + segment.offset, static_cast<std::size_t>(segment.size));
+  std::span<const std::byte> bytes = std::as_bytes(elements);
+  if constexpr (!std::remove_cvref_t<decltype(core.device())>::shares_host_memory) {
+    auto& copy = parts.brought.emplace_back(bytes.size());
+    core.device().download(copy.data(), bytes.data(), bytes.size());
+    bytes = copy;
+  }
+  parts.tensors.emplace_back(std::move(name), DType::f32, std::vector<std::int64_t>(shape.begin(), shape.end()), bytes);
 }
 
-inline void require_finite(const TensorData& tensor) {
+inline void require_finite(const TensorView& tensor) {
   for (std::size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) {
     float value = 0;
     std::memcpy(&value, tensor.bytes.data() + i * sizeof(float), sizeof value);
@@ -105,6 +121,50 @@ TrainingState training_state_of(const Trainer& trainer, const CaptureOptions& op
   return state;
 }
 
+/// What `capture` copies.
+template <class Trainer>
+CapturedParts capture_parts(const Trainer& trainer, const CaptureOptions& options) {
+  using Optimizer = typename TrainerTraits<Trainer>::Optimizer;
+  auto& core = TrainerAccess::core(trainer);
+  if (core.window_in_hand()) {
+    throw CheckpointError("the window is closed and its gradients are in your hands; apply them or let them go, then save");
+  }
+  const TrainingState state = training_state_of(trainer, options);
+  if (state.window && options.open_window == OpenWindow::refuse) {
+    throw CheckpointError("a window is open, with " + std::to_string(state.window->micro_batches) +
+                          " micro-batches in it; save after update(), or let the checkpoint carry the window");
+  }
+
+  CapturedParts parts;
+  const auto infos = core.store().infos();
+  const auto count = static_cast<int>(infos.size());
+  for (int i = 0; i < count; ++i) {
+    add_part(parts, core, infos[static_cast<std::size_t>(i)].name, core.store().masters(), i);
+    if (!options.even_if_not_finite) require_finite(parts.tensors.back());
+  }
+  for (std::size_t m = 0; m < static_cast<std::size_t>(Optimizer::moments); ++m) {
+    for (int i = 0; i < count; ++i) {
+      const std::string name = moment_name(Optimizer::moment_names[m], infos[static_cast<std::size_t>(i)].name);
+      add_part(parts, core, name, core.moment(m).data(), i);
+    }
+  }
+  if (state.window) {
+    for (int i = 0; i < count; ++i) {
+      if (core.store().has_gradient()[static_cast<std::size_t>(i)] == 0) continue;
+      add_part(parts, core, gradient_name(infos[static_cast<std::size_t>(i)].name), core.store().gradients(), i);
+    }
+  }
+  for (const TensorData& tensor : options.user_tensors) {
+    const std::string name = user_name(tensor.name);
+    for (const TensorView& other : parts.tensors) {
+      if (other.name == name) throw CheckpointError("two user tensors are named \"" + tensor.name + "\"");
+    }
+    parts.tensors.emplace_back(name, tensor.dtype, tensor.shape, tensor.bytes);
+  }
+  parts.metadata[TrainingState::key] = to_json(state).dump();
+  return parts;
+}
+
 }  // namespace detail
 
 /// A copy of everything that a run needs to go on: the trainer may train on while it is written. Throws
@@ -112,45 +172,14 @@ TrainingState training_state_of(const Trainer& trainer, const CaptureOptions& op
 /// (close_window), where a master weight is not finite, and for user tensors of one name.
 template <class Trainer>
 StateFile capture(const Trainer& trainer, const CaptureOptions& options = {}) {
-  using Optimizer = typename detail::TrainerTraits<Trainer>::Optimizer;
-  auto& core = detail::TrainerAccess::core(trainer);
-  if (core.window_in_hand()) {
-    throw CheckpointError("the window is closed and its gradients are in your hands; apply them or let them go, then save");
-  }
-  const TrainingState state = detail::training_state_of(trainer, options);
-  if (state.window && options.open_window == OpenWindow::refuse) {
-    throw CheckpointError("a window is open, with " + std::to_string(state.window->micro_batches) +
-                          " micro-batches in it; save after update(), or let the checkpoint carry the window");
-  }
-
+  detail::CapturedParts parts = detail::capture_parts(trainer, options);
   StateFile file;
-  const auto infos = core.store().infos();
-  const auto count = static_cast<int>(infos.size());
-  for (int i = 0; i < count; ++i) {
-    file.tensors.push_back(
-        detail::download(core, infos[static_cast<std::size_t>(i)].name, core.store().masters(), i));
-    if (!options.even_if_not_finite) detail::require_finite(file.tensors.back());
+  file.tensors.reserve(parts.tensors.size());
+  for (TensorView& part : parts.tensors) {
+    TensorData& tensor = file.tensors.emplace_back(TensorData{std::move(part.name), part.dtype, std::move(part.shape), {}});
+    tensor.bytes.assign(part.bytes.begin(), part.bytes.end());
   }
-  for (std::size_t m = 0; m < static_cast<std::size_t>(Optimizer::moments); ++m) {
-    for (int i = 0; i < count; ++i) {
-      const std::string name =
-          detail::moment_name(Optimizer::moment_names[m], infos[static_cast<std::size_t>(i)].name);
-      file.tensors.push_back(detail::download(core, name, core.moment(m).data(), i));
-    }
-  }
-  if (state.window) {
-    for (int i = 0; i < count; ++i) {
-      if (core.store().has_gradient()[static_cast<std::size_t>(i)] == 0) continue;
-      file.tensors.push_back(detail::download(core, detail::gradient_name(infos[static_cast<std::size_t>(i)].name),
-                                              core.store().gradients(), i));
-    }
-  }
-  for (const TensorData& tensor : options.user_tensors) {
-    const std::string name = detail::user_name(tensor.name);
-    if (file.find(name) != nullptr) throw CheckpointError("two user tensors are named \"" + tensor.name + "\"");
-    file.tensors.push_back({name, tensor.dtype, tensor.shape, tensor.bytes});
-  }
-  file.metadata[TrainingState::key] = detail::to_json(state).dump();
+  file.metadata = std::move(parts.metadata);
   return file;
 }
 

@@ -54,12 +54,13 @@ class Checkpoints {
   template <class Trainer>
   void save(const Trainer& trainer, const CaptureOptions& options = {}, std::optional<double> metric = std::nullopt) {
     wait();
-    StateFile file = capture(trainer, options);
     const std::int64_t number = next_number();
     if (!background_) {
-      generations_.save(number, file, metric);
+      const detail::CapturedParts parts = detail::capture_parts(trainer, options);
+      generations_.save(number, parts.tensors, parts.metadata, metric);
       return;
     }
+    StateFile file = capture(trainer, options);
     try {
       writing_ = std::async(std::launch::async, [this, number, metric, snapshot = std::move(file)] {
         generations_.save(number, snapshot, metric);
