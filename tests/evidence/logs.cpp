@@ -153,7 +153,8 @@ BOOST_AUTO_TEST_CASE(event_records_have_the_bytes_that_the_formats_prescribe) {
     for (std::size_t i = 4; i-- > 0;) value = value << 8 | static_cast<unsigned char>(record[at + i]);
     return value;
   };
-  // What TensorFlow's own writer puts there.
+  // Every file that TensorFlow writes begins with these bytes: a record of 24, and the checksum of that length.
+  BOOST_TEST(version_event(0).substr(0, 12) == std::string("\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22", 12));
   BOOST_TEST(checksum_at(8) == masked_crc32c(record.substr(0, 8)));
   BOOST_TEST(checksum_at(15) == masked_crc32c("abc"));
 }

@@ -35,7 +35,7 @@ inline std::string csv_line(const StepReport& report, bool names) {
     } else if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, std::string_view>) {
       line += csv_field(value);
     } else if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(value)>>) {
-      line += number_text(value);
+      line += halfstep::number_text(value);
     } else {
       line += std::to_string(value);
     }
