@@ -1,182 +1,49 @@
 #include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <string>
-#include <vector>
 
-#include <sys/wait.h>
-#include <unistd.h>
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
-
-#include <halfstep/state/checkpoints.hpp>
-
-#include "support/small_run.hpp"
+#include "support/resumed_run.hpp"
 
 using namespace halfstep;
-
-// N + M micro-batches in one go must leave the same bytes as N, a save, a new process, a load, and M. Every run here is
-// a process of its own; this one only compares files.
-
-namespace {
-
-/// Overflows at first: some windows are skipped for their gradients before the first is applied.
-struct HighScale : Float16ScaledPolicy {
-  static constexpr DynamicScaler scaler{.initial_scale = 0x1p30f, .growth_interval = 5, .hysteresis = 2};
-};
-struct HighScaleAdvancing : HighScale {
-  using on_skip = AdvanceSchedule;
-};
-
-struct Plan {
-  std::int64_t before;        ///< micro-batches until the save
-  std::int64_t after;         ///< and after it
-  std::int64_t window;        ///< micro-batches a window
-  int threads_after = 1;
-};
-
-std::filesystem::path folder_of(const std::string& name) {
-  const auto folder = std::filesystem::temp_directory_path() / ("halfstep-resume-" + std::to_string(getpid()) + name);
-  std::filesystem::remove_all(folder);
-  return folder;
-}
-
-void in_new_process(const std::function<void()>& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    int code = 1;
-    try {
-      work();
-      code = 0;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "%s\n", error.what());
-    }
-    std::_Exit(code);
-  }
-  int status = 0;
-  BOOST_REQUIRE(waitpid(child, &status, 0) == child);
-  BOOST_REQUIRE(status == 0);
-}
-
-void use_threads(int count) {
-#if defined(_OPENMP)
-  omp_set_num_threads(count);
-#else
-  (void)count;
-#endif
-}
-
-template <class T>
-class Run {
- public:
-  explicit Run(T trainer) : trainer_(std::move(trainer)), loader_(data_, {.batch_size = 4}, Shuffled(5)) {}
-
-  void go(std::int64_t micro_batches, std::int64_t window) {
-    for (std::int64_t done = 0; done < micro_batches;) {
-      if (auto* batch = loader_.next()) {
-        trainer_.accumulate(*batch);
-        ++done;
-        if (++in_window_ % window == 0) trainer_.update();
-      }
-    }
-  }
-  void save(const std::filesystem::path& folder) {
-    trainer_.save(folder, CaptureOptions{.data = loader_.position(), .user = in_window_});
-  }
-  void load(const std::filesystem::path& folder) {
-    const Resumed resumed = trainer_.load(folder);
-    loader_.seek(resumed.data.value());
-    in_window_ = resumed.user.template get<std::int64_t>();
-  }
-
- private:
-  test::Rings data_;
-  T trainer_;
-  Loader<test::Rings> loader_;
-  std::int64_t in_window_ = 0;
-};
-
-std::string bytes_of_newest(const std::filesystem::path& folder) {
-  const auto newest = Generations(folder).latest();
-  BOOST_REQUIRE(newest.has_value());
-  std::ifstream file(newest->path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-template <class Make>
-void check(const Make& make, const Plan& plan) {
-  const auto whole = folder_of("-whole"), half = folder_of("-half"), joined = folder_of("-joined");
-  using RunType = Run<decltype(make())>;
-  in_new_process([&] {
-    RunType run(make());
-    run.go(plan.before + plan.after, plan.window);
-    run.save(whole);
-  });
-  in_new_process([&] {
-    RunType run(make());
-    run.go(plan.before, plan.window);
-    run.save(half);
-  });
-  in_new_process([&] {
-    use_threads(plan.threads_after);
-    RunType run(make());
-    run.load(half);
-    run.go(plan.after, plan.window);
-    run.save(joined);
-  });
-  const std::string expected = bytes_of_newest(whole);
-  BOOST_TEST(expected.size() > 1000u);
-  BOOST_TEST((expected == bytes_of_newest(joined)));
-  BOOST_TEST((expected != bytes_of_newest(half)));
-  for (const auto& folder : {whole, half, joined}) std::filesystem::remove_all(folder);
-}
-
-template <class Policy, class Optimizer>
-auto trainer(Optimizer optimizer) {
-  return [optimizer] {
-    return Trainer<test::RingModel, Optimizer, Policy>{test::RingModel{}, optimizer, {.clip_norm = 0.5f, .seed = 11}};
-  };
-}
-
-// 44 samples in batches of 4: 11 batches an epoch, four of them with an infinite sample.
-constexpr Plan before_any_update{0, 20, 1};
-constexpr Plan amid_the_skips_at_the_start{2, 40, 1};
-constexpr Plan in_a_later_epoch{26, 33, 2};
-constexpr Plan in_the_middle_of_a_window{31, 30, 3};
-constexpr Plan on_other_threads{24, 24, 2, 2};
-
-}  // namespace
+using namespace halfstep::test;
 
 BOOST_AUTO_TEST_CASE(float32_with_adamw_resumes_exactly) {
   const auto make = trainer<Float32Policy>(AdamW{.learning_rate = warmup_cosine(2e-2f, 5, 60)});
-  check(make, before_any_update);
-  check(make, in_a_later_epoch);
-  check(make, in_the_middle_of_a_window);
-  check(make, on_other_threads);
+  resumes_exactly(make, before_any_update);
+  resumes_exactly(make, in_a_later_epoch);
+  resumes_exactly(make, in_the_middle_of_a_window);
+  resumes_exactly(make, on_other_threads);
 }
 
 BOOST_AUTO_TEST_CASE(bfloat16_with_adam_resumes_exactly) {
   const auto make = trainer<BFloat16Policy>(Adam{.learning_rate = exponential(1e-2f, 0.98f)});
-  check(make, in_a_later_epoch);
-  check(make, in_the_middle_of_a_window);
+  resumes_exactly(make, in_a_later_epoch);
+  resumes_exactly(make, in_the_middle_of_a_window);
 }
 
 BOOST_AUTO_TEST_CASE(float16_with_adamw_resumes_exactly_with_skips_before_and_after) {
   const auto make = trainer<HighScale>(AdamW{.learning_rate = one_cycle(2e-2f, 80)});
-  check(make, before_any_update);
-  check(make, amid_the_skips_at_the_start);
-  check(make, in_a_later_epoch);
-  check(make, in_the_middle_of_a_window);
-  check(make, on_other_threads);
+  resumes_exactly(make, before_any_update);
+  resumes_exactly(make, amid_the_skips_at_the_start);
+  resumes_exactly(make, in_a_later_epoch);
+  resumes_exactly(make, in_the_middle_of_a_window);
+  resumes_exactly(make, on_other_threads);
 }
 
 BOOST_AUTO_TEST_CASE(float16_with_momentum_and_a_schedule_that_advances_on_skips_resumes_exactly) {
-  const auto make = trainer<HighScaleAdvancing>(SGD{.learning_rate = step_decay(5e-2f, 10, 0.5f), .momentum = 0.9f});
-  check(make, amid_the_skips_at_the_start);
-  check(make, in_the_middle_of_a_window);
+  const auto make = trainer<Advancing<HighScale>>(SGD{.learning_rate = step_decay(5e-2f, 10, 0.5f), .momentum = 0.9f});
+  resumes_exactly(make, amid_the_skips_at_the_start);
+  resumes_exactly(make, in_the_middle_of_a_window);
+}
+
+BOOST_AUTO_TEST_CASE(float32_with_momentum_and_a_schedule_that_advances_on_skips_resumes_exactly) {
+  const auto make = trainer<Advancing<Float32Policy>>(
+      SGD{.learning_rate = warmup_linear(5e-2f, 3, 60), .momentum = 0.9f, .nesterov = true});
+  resumes_exactly(make, in_a_later_epoch);
+  resumes_exactly(make, in_the_middle_of_a_window);
+}
+
+// The long tests have every policy with every optimizer and rule: resume_every_combination_long.cpp.
+BOOST_AUTO_TEST_CASE(every_schedule_resumes_exactly) {
+  for (const Schedule& schedule : schedules) {
+    resumes_exactly(trainer<HighScale>(AdamW{.learning_rate = schedule}), in_the_middle_of_a_window);
+  }
 }
