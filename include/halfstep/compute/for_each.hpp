@@ -13,6 +13,13 @@
 #include <halfstep/compute/vectorize.hpp>
 #include <halfstep/device/host.hpp>
 
+// Of a marked loop that it could not vectorise clang says so in every program, and mostly here, where passes are called.
+// Nothing is wrong with such a program.
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
 namespace halfstep::compute {
 
 /// Elements that one task of an element-wise pass handles: large enough to hide the cost of a task, small enough to
@@ -91,3 +98,7 @@ void for_each(Host& host, std::int64_t n, const Function& function) {
 }
 
 }  // namespace halfstep::compute
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif

@@ -2,6 +2,13 @@
 
 #include <halfstep/numeric/simd.hpp>
 
+// Of a marked loop that it could not vectorise clang says so in every program, and mostly here, where passes are called.
+// Nothing is wrong with such a program.
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
 namespace halfstep::detail {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
@@ -33,3 +40,7 @@ void call_vectorized(const Function& function) {
 #endif
 
 }  // namespace halfstep::detail
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
