@@ -19,7 +19,8 @@ namespace halfstep {
 namespace detail {
 
 inline constexpr const char* page_style = R"(
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 1180px; margin: 2rem auto;
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;
+       max-width: 1180px; margin: 2rem auto;
        padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0; }
 h2 { font-size: 1.05rem; margin: 0 0 .4rem; }
