@@ -82,7 +82,8 @@ class Trainer {
     return update();
   }
 
-  /// Computes the loss and the gradients of a micro-batch and adds them to the window.
+  /// Computes the loss and the gradients of a micro-batch and adds them to the window. What the forward pass throws
+  /// leaves the window as it was; what the backward pass throws (there is no memory left, say) abandons it.
   template <class Batch>
   void accumulate(const Batch& batch) {
     Core& self = core();

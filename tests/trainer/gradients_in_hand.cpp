@@ -152,6 +152,23 @@ BOOST_AUTO_TEST_CASE(for_each_may_change_gradients_and_what_it_leaves_is_measure
   BOOST_TEST(report.next_scale == 512.0f);
 }
 
+BOOST_AUTO_TEST_CASE(a_norm_to_clip_to_waits_for_gradients_that_are_finite) {
+  TheTrainer trainer = trainer_of({2});
+  for (const bool looks : {false, true}) {
+    auto gradients = unscaled_window(trainer, {{{infinity, 4.0f}}});
+    trainer.write_parameter("w.0", Values{0.0f, 0.0f});
+    gradients.clip_norm(1.0f);
+    gradients.clip_norm(2.0f);  // the shorter one stays
+    gradients.for_each([](std::string_view, Tensor<float> gradient) { gradient[0] = 3.0f; });
+    if (looks) gradients.for_each([](std::string_view, Tensor<float>) {});
+    const StepReport report = trainer.apply(std::move(gradients)).report();
+    BOOST_TEST(report.applied());
+    const Values weights = trainer.read_parameter("w.0");
+    BOOST_TEST(weights[0] == -0.6f, boost::test_tools::tolerance(1e-6f));
+    BOOST_TEST(weights[1] == -0.8f, boost::test_tools::tolerance(1e-6f));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(for_each_that_throws_still_leaves_a_measured_window) {
   TheTrainer trainer = trainer_of({2});
   auto gradients = unscaled_window(trainer, {{{3.0f, 4.0f}}});

@@ -113,8 +113,9 @@ class [[nodiscard]] Gradients<Unscaled> {
   double norm() const { return window_.get().norm(); }
   bool is_finite() const { return window_.get().is_finite(); }
 
-  /// Shortens the gradients, all by one factor, to a norm of at most `max_norm`. Infinity leaves them alone, and so
-  /// does a gradient that is not finite: no factor makes it so. Throws ConfigurationError for zero, negative or NaN.
+  /// Shortens the gradients, all by one factor, to a norm of at most `max_norm`. Infinity leaves them alone. While a
+  /// gradient is not finite no factor makes it so: the limit waits until `for_each` has made all of them finite.
+  /// Throws ConfigurationError for zero, negative or NaN.
   void clip_norm(float max_norm) { window_.get().clip_norm(max_norm); }
   /// Limits each gradient to [-max_value, max_value], after any clip_norm. Throws as clip_norm.
   void clip_value(float max_value) { window_.get().clip_value(max_value); }

@@ -186,19 +186,25 @@ class TrainerCore final : public ClosedWindow {
   /// Decides and carries out the step on the measured window, clears the window, and reports. Requires that
   /// require_learning_rate has just passed.
   StepReport finish(float max_norm, float max_value) {
+    const ClearedAtTheEnd window{*this};
     run(DecideStep<Record, Policy, Optimizer>{record_.data(), optimizer_, max_norm, max_value});
     update();
     const Record after = record();
     StepReport report = describe(after);
     remember(after);
     const std::string explanation = explain(report);
-    clear_window();
     if (Policy::stop_after_skips > 0 && report.outcome == Outcome::skipped &&
         report.skipped_in_a_row >= Policy::stop_after_skips) {
       throw TrainingStopped(stop_message(report) + explanation, report);
     }
     return report;
   }
+
+  /// Whatever is thrown: there may be no memory left for a report.
+  struct ClearedAtTheEnd {
+    TrainerCore& core;
+    ~ClearedAtTheEnd() { core.clear_window(); }
+  };
 
   void abandon() {
     require_open("abandon");
@@ -219,9 +225,9 @@ class TrainerCore final : public ClosedWindow {
   bool is_finite() const override { return record().facts.gradients_finite; }
   void clip_norm(float max_norm) override {
     validate_clip(max_norm, std::numeric_limits<float>::infinity());
-    if (!is_finite()) return;
     WindowTotals& window = record_.data()->window;
-    window.clip_coefficient *= clip_coefficient(norm() * static_cast<double>(window.clip_coefficient), max_norm);
+    window.clip_norm = (std::min)(window.clip_norm, max_norm);
+    if (is_finite()) clip_to_norm();
   }
   void clip_value(float max_value) override {
     validate_clip(std::numeric_limits<float>::infinity(), max_value);
@@ -305,12 +311,21 @@ class TrainerCore final : public ClosedWindow {
     compute::for_each_chunk(device_, static_cast<std::int64_t>(store_.chunks().size()), pass);
   }
 
+  /// Turns the norm that was asked for into a coefficient. Requires gradients that are finite.
+  void clip_to_norm() {
+    WindowTotals& window = record_.data()->window;
+    const double clipped = norm() * static_cast<double>(window.clip_coefficient);
+    window.clip_coefficient *= clip_coefficient(clipped, window.clip_norm);
+    window.clip_norm = WindowTotals{}.clip_norm;
+  }
+
   /// Writes what the update would use over the scaled gradients; from here on the window's scale is one. Limits wait
   /// while a gradient is not finite: they would make an ordinary number of an infinite one.
   void unscale_in_place() {
     WindowTotals& window = record_.data()->window;
     const WindowTotals none;
     const bool clips = is_finite();
+    if (clips) clip_to_norm();
     const float inverse = window.inverse_scale;
     const float coefficient = clips ? window.clip_coefficient : none.clip_coefficient;
     const float limit = clips ? window.clip_value : none.clip_value;

@@ -15,7 +15,7 @@ struct BasicTrainerOptions {
   float clip_norm = std::numeric_limits<float>::infinity();
   /// Largest magnitude of a single gradient, applied after clip_norm; infinity leaves all alone.
   float clip_value = std::numeric_limits<float>::infinity();
-  /// Of the parameters' first values.
+  /// Of all that is random: the parameters' first values, and what dropout drops.
   std::uint64_t seed = 0;
   /// Exceptions for some of the parameters, in order; later rules win.
   std::vector<ParameterRule> parameters = {};

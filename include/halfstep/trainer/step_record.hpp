@@ -19,7 +19,8 @@ struct WindowTotals {
   double normalizer = 0;          ///< see scaling/unscale.hpp; 0 until a micro-batch had a valid sample
   float seed = 0;                 ///< what the backward pass of this window starts from
   float inverse_scale = 1;        ///< turns this window's gradients into true ones; set when it closes
-  /// Of clipping by hand.
+  /// Of clipping by hand. A norm to clip to that waits for gradients that are finite: asked for while they are not.
+  float clip_norm = std::numeric_limits<float>::infinity();
   float clip_coefficient = 1;
   float clip_value = std::numeric_limits<float>::infinity();
 };
@@ -103,7 +104,8 @@ struct DecideStep {
   float max_value;
   void operator()(std::int64_t) const {
     const StepState before = record->state;
-    StepDecision decision = decide<typename Policy::on_skip>(Policy::scaler, before, record->facts, max_norm);
+    const float norm_limit = record->window.clip_norm < max_norm ? record->window.clip_norm : max_norm;
+    StepDecision decision = decide<typename Policy::on_skip>(Policy::scaler, before, record->facts, norm_limit);
     decision.learning_rate = static_cast<float>(optimizer.learning_rate(before.schedule_position));
     auto& update = record->update;
     update.apply = decision.outcome == Outcome::applied;
