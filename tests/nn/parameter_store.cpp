@@ -39,6 +39,16 @@ struct NoParameters {
   void parameters(Visitor&&) {}
 };
 
+/// One layer under two names.
+struct NamedTwice {
+  Linear layer{2, 2};
+  template <class Visitor>
+  void parameters(Visitor&& visit) {
+    visit("first", layer);
+    visit("second", layer);
+  }
+};
+
 struct SameName {
   Linear a{1, 1}, b{1, 1};
   template <class Visitor>
@@ -186,6 +196,9 @@ BOOST_AUTO_TEST_CASE(models_without_parameters_and_doubled_or_unknown_names_are_
   SameName same;
   BOOST_TEST(refusal([&] { ParameterStore<float, Host>(host, same, 1); }).find("\"layer.weight\"") !=
              std::string::npos);
+  NamedTwice twice;
+  const std::string named_twice = refusal([&] { ParameterStore<float, Host>(host, twice, 1); });
+  BOOST_TEST(named_twice.find("named twice, \"first.weight\" and \"second.weight\"") != std::string::npos, named_twice);
   Model model;
   const ParameterStore<float, Host> store(host, model, 1);
   const std::string unknown = refusal([&] { store.find("head.bias"); });

@@ -36,11 +36,19 @@ class ParameterStore {
   static constexpr bool has_working_copy = !std::is_same_v<Compute, float>;
 
   /// Binds the model's parameters to positions and gives them their first values, which depend on the seed and the
-  /// parameter's name alone. Throws ConfigurationError where the model has no parameter or two of one name.
+  /// parameter's name alone. Throws ConfigurationError where the model has no parameter, two of one name, or one of two
+  /// names.
   template <class Model>
   ParameterStore(D& device, Model& model, std::uint64_t seed) : device_(&device) {
     std::vector<Initializer> initializers;
+    std::vector<const Parameter*> visited;
     visit_parameters(model, [&](const std::string& name, Parameter& parameter) {
+      for (std::size_t i = 0; i < visited.size(); ++i) {
+        if (visited[i] != &parameter) continue;
+        throw ConfigurationError("one parameter of the model is named twice, \"" + infos_[i].name + "\" and \"" + name +
+                                 "\"; name a layer once, wherever `forward` uses it");
+      }
+      visited.push_back(&parameter);
       add(name, parameter);
       initializers.push_back(parameter.initializer);
     });
