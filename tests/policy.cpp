@@ -104,6 +104,13 @@ static_assert(rule::Explain<Cautious>::holds && rule::Explain<Fixed>::holds &&
 struct Unscaled16 : Float16ScaledPolicy {
   static constexpr NoScaler scaler{};
 };
+/// What counts is that nothing is scaled, not the type's name.
+struct ScalesNothing : NoScaler {
+  static constexpr const char* name = "ScalesNothing";
+};
+struct Unscaled16ByAnotherName : Float16ScaledPolicy {
+  static constexpr ScalesNothing scaler{};
+};
 struct HalfMasters : Float16ScaledPolicy {
   using storage_type = float16;
 };
@@ -139,7 +146,7 @@ struct NotANumber : Float16ScaledPolicy {
 struct NotConstant : Float16ScaledPolicy {
   static inline DynamicScaler scaler{};
 };
-static_assert(!PrecisionPolicy<Unscaled16> && !PrecisionPolicy<HalfMasters> &&
+static_assert(!PrecisionPolicy<Unscaled16> && !PrecisionPolicy<Unscaled16ByAnotherName> && !PrecisionPolicy<HalfMasters> &&
               !PrecisionPolicy<HalfMastersUnscaled> && !PrecisionPolicy<HalfSums> &&
               !PrecisionPolicy<InDouble> && !PrecisionPolicy<Backwards> &&
               !PrecisionPolicy<NumberForScaler> && !PrecisionPolicy<Shrinking> && !PrecisionPolicy<Growing> &&

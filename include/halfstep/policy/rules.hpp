@@ -45,7 +45,7 @@ concept HasStopAfterSkips = requires {
 };
 
 template <class P>
-concept ScalesNothing = std::is_same_v<std::remove_cvref_t<decltype(P::scaler)>, NoScaler>;
+concept ScalesNothing = !std::remove_cvref_t<decltype(P::scaler)>::scales;
 
 template <class P>
 concept MastersInFloat = std::is_same_v<typename P::storage_type, float>;
