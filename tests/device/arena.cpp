@@ -62,7 +62,8 @@ BOOST_AUTO_TEST_CASE(a_pass_as_large_as_the_one_before_allocates_nothing) {
   for (int i = 0; i < 3; ++i) pass();
   BOOST_TEST(host.allocations == warm);
   BOOST_TEST(host.living == 1);
-  BOOST_TEST(arena.capacity() >= arena.peak());
+  // Not what the first pass happened to take while the arena grew.
+  BOOST_TEST(arena.capacity() == arena.peak());
 }
 
 BOOST_AUTO_TEST_CASE(the_peak_is_the_largest_pass_and_outlives_smaller_ones) {

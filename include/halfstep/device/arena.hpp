@@ -12,8 +12,8 @@
 namespace halfstep {
 
 /// Memory for what lives as long as one forward and backward pass: handed out by moving an offset, given back all
-/// at once by `reset`. It grows while it is cold; after the first reset it is one block of the size that was
-/// needed, and a pass of that size allocates nothing.
+/// at once by `reset`. It grows while it is cold; the reset after that makes one block of the size that was needed,
+/// and from then on a pass of that size allocates nothing.
 template <Device D>
 class Arena {
  public:
@@ -35,9 +35,8 @@ class Arena {
   void reset() {
     peak_ = (std::max)(peak_, used_);
     if (blocks_.size() > 1) {
-      const std::size_t whole = capacity();
       release();
-      add_block(whole);
+      add_block(used_);
     }
     used_ = 0;
     offset_ = 0;
