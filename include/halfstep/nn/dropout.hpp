@@ -12,7 +12,8 @@
 namespace halfstep {
 
 namespace operation {
-struct Dropout : Activation {};
+/// Works in the type of its input whatever the policy says, and so belongs to no group.
+struct Dropout {};
 }  // namespace operation
 
 namespace detail {

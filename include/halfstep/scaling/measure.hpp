@@ -45,7 +45,7 @@ struct MeasureChunk {
   static constexpr std::int32_t infinity_bits = 0x7f800000;
 
   static std::int32_t magnitude_bits(float value) {
-    return static_cast<std::int32_t>(__builtin_bit_cast(std::uint32_t, value) & 0x7fffffffU);
+    return static_cast<std::int32_t>(detail::bits_of(value) & 0x7fffffffU);
   }
 
   static double measure(const float* values, std::int64_t size, float inverse, std::int64_t& first_non_finite) {
