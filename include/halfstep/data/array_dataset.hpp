@@ -150,8 +150,8 @@ struct Normalization {
   /// Throws ConfigurationError for numbers that would spoil every value.
   void apply(std::span<float> values) const {
     if (!is_finite(subtract) || !is_finite(divide_by) || divide_by == 0.0f) {
-      throw ConfigurationError("normalization: subtract is " + detail::number_text(subtract) +
-                               ", divide_by " + detail::number_text(divide_by) +
+      throw ConfigurationError("normalization: subtract is " + detail::number_in_message(subtract) +
+                               ", divide_by " + detail::number_in_message(divide_by) +
                                "; both must be finite, and divide_by not 0");
     }
     for (float& value : values) value = (value - subtract) / divide_by;

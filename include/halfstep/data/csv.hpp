@@ -87,15 +87,15 @@ inline CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& op
 inline std::vector<std::string> CsvTable::names() const {
   std::vector<std::string> names;
   if (content_.header.empty()) return names;
-  detail::for_each_field(content_.header, separator_,
-                         [&](std::int64_t, std::string_view text) { names.emplace_back(text); });
+  detail::for_each_csv_field(content_.header, separator_,
+                             [&](std::int64_t, std::string_view text) { names.emplace_back(text); });
   return names;
 }
 
 inline std::int64_t CsvTable::column(std::string_view name) const {
   std::int64_t found = -1, count = 0;
   if (!content_.header.empty()) {
-    detail::for_each_field(content_.header, separator_, [&](std::int64_t field, std::string_view text) {
+    detail::for_each_csv_field(content_.header, separator_, [&](std::int64_t field, std::string_view text) {
       if (text != name) return;
       found = field;
       ++count;
@@ -139,8 +139,8 @@ ArrayDataset<float, Label> CsvTable::dataset(std::int64_t label_column,
   for (std::int64_t row = 0; row < rows(); ++row) {
     const float value = content_.values[static_cast<std::size_t>(row * content_.columns + column)];
     if (std::integral<Label> && (!detail::holds_value<Label>(value) || std::fabs(value) >= largest_whole)) {
-      throw Error(name_ + ": row " + std::to_string(row) + " has the label " + detail::number_text(value) +
-                  "; a label must be a whole number that fits its type");
+      throw Error(name_ + ": row " + std::to_string(row) + " has the label " +
+                  detail::number_in_message(value) + "; a label must be a whole number that fits its type");
     }
     labels.push_back(static_cast<Label>(value));
   }

@@ -122,8 +122,9 @@ bool holds_value(From value) {
   }
 }
 
+/// A value as messages show it: to nine digits.
 template <class Number>
-std::string number_text(Number value) {
+std::string number_in_message(Number value) {
   if constexpr (std::integral<Number>) {
     return std::to_string(value);
   } else {
@@ -214,7 +215,7 @@ std::vector<T> TypedArray::to() const {
         }
       }();
       if (!detail::holds_value<T>(value)) {
-        throw Error(name_ + ": element " + std::to_string(i) + " is " + detail::number_text(value) +
+        throw Error(name_ + ": element " + std::to_string(i) + " is " + detail::number_in_message(value) +
                     ", which " + std::string(name_of(dtype_of<T>)) + " does not hold");
       }
       values[i] = static_cast<T>(value);

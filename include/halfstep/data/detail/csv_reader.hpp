@@ -30,7 +30,7 @@ inline std::string_view without_blanks(std::string_view text, char separator) {
 
 /// Calls function(place from 0, text) for every field of a line.
 template <class Function>
-void for_each_field(std::string_view line, char separator, const Function& function) {
+void for_each_csv_field(std::string_view line, char separator, const Function& function) {
   for (std::int64_t field = 0;; ++field) {
     const std::size_t end = line.find(separator);
     function(field, without_blanks(line.substr(0, end), separator));
@@ -59,8 +59,8 @@ class CsvReader {
     if (has_header_ && next_line(line)) {
       content.header = line;
       content.columns = count_fields(line);
-      for_each_field(line, separator_,
-                     [this](std::int64_t field, std::string_view text) { refuse_quotes(field, text); });
+      for_each_csv_field(line, separator_,
+                         [this](std::int64_t field, std::string_view text) { refuse_quotes(field, text); });
     }
     const std::string_view body = text_;
     const std::int64_t lines_before = line_;
@@ -71,7 +71,7 @@ class CsvReader {
     text_ = body;
     line_ = lines_before;
     while (next_line(line)) {
-      for_each_field(line, separator_, [&](std::int64_t field, std::string_view text) {
+      for_each_csv_field(line, separator_, [&](std::int64_t field, std::string_view text) {
         content.values.push_back(number(field, text));
       });
     }

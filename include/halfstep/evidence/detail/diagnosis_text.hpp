@@ -51,7 +51,7 @@ inline std::string operation_text(const TensorEvidence& tensor) {
 }
 
 /// What is not finite in a tensor, in a sentence.
-inline std::string non_finite_text(const TensorEvidence& tensor) {
+inline std::string non_finite_sentence(const TensorEvidence& tensor) {
   const TensorStatistics& s = tensor.statistics;
   std::string text = "element " + std::to_string(s.first_non_finite) + " is " + std::string(name_of(s.kind)) +
                      "; " + std::to_string(s.non_finite) + " of " + std::to_string(s.size) + " elements (" +
@@ -105,7 +105,7 @@ inline std::string Diagnosis::text() const {
     line(std::string(which) + ": " + detail::tensor_line(tensor));
     line("  " +
          (micro_batches > 1 ? "micro-batch " + std::to_string(tensor.micro_batch) + ": " : std::string()) +
-         detail::non_finite_text(tensor));
+         detail::non_finite_sentence(tensor));
   };
   if (first) describe("first tensor that is not finite", *first);
   if (first_gradient && first && first_gradient->position != first->position) {
