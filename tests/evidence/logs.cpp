@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <halfstep/data/csv.hpp>  // beside the log of that name, as in a program that reads one and writes the other
+#include <halfstep/data/csv.hpp>  // Beside the log of that name, as in a program that reads data.
 #include <halfstep/evidence/console.hpp>
 #include <halfstep/evidence/csv.hpp>
 #include <halfstep/evidence/json_lines.hpp>
