@@ -96,6 +96,12 @@ BOOST_AUTO_TEST_CASE(sizes_that_do_not_fit_are_refused) {
         ArrayDataset<>(Shape{1}, Floats{1, 2}, Labels{1, 2, 3}, Shape{2});
       },
       "2 samples need as many labels");
+  // One value more than three pairs.
+  check(
+      [] {
+        ArrayDataset<>(Shape{1}, Floats{1, 2, 3}, Labels{1, 2, 3, 4, 5, 6, 7}, Shape{2});
+      },
+      "3 samples need as many labels of shape [2], 7 values were given");
   check([] { ArrayDataset<>(Shape{2, 0}, Floats{}); }, "[2, 0]");
   check([] { ArrayDataset<>(Shape{1, 1, 1, 1, 1, 1}, Floats{1}); }, "6");
   const auto data = three_pairs();

@@ -63,9 +63,12 @@ class ArrayDataset {
     // Here rather than in a batch: a shape of too many extents is refused at once.
     batch_shape(sample_shape_, size_);
     batch_shape(label_shape_, size_);
-    if (!labels_.empty() && static_cast<std::int64_t>(labels_.size()) / label_shape.size() != size_) {
+    const auto label_values = static_cast<std::int64_t>(labels_.size());
+    // Divided, not multiplied: the product may not fit 64 bits.
+    if (!labels_.empty() &&
+        (label_values % label_shape.size() != 0 || label_values / label_shape.size() != size_)) {
       throw ShapeError("dataset: " + std::to_string(size_) + " samples need as many labels of shape " +
-                       label_shape.text() + ", " + std::to_string(labels_.size()) + " values were given");
+                       label_shape.text() + ", " + std::to_string(label_values) + " values were given");
     }
     detail::ContentHash hash;
     hash.add(std::span<const Feature>(features_)).add(std::span<const Label>(labels_));
