@@ -1,3 +1,4 @@
+#include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <filesystem>
@@ -117,6 +118,29 @@ BOOST_AUTO_TEST_CASE(numbers_are_rounded_to_the_nearest_float) {
               Floats{0.1f, 16777216.0f, 0x1p-149f, 0.0f, 0x1.fffffep127f, -0.0f}));
 }
 
+BOOST_AUTO_TEST_CASE(numbers_too_small_for_a_float_are_zeros_of_their_sign_and_subnormal_ones_are_right) {
+  // 2^-150, half of the smallest float, in all of its digits.
+  const std::string half =
+      "7.0064923216240853546186479164495806564013097093825788587853414194489554134293030074331909418106079"
+      "1015625";
+  // 3 * 2^-150 without its last digit: less than one and a half of the smallest, but no double apart from it.
+  const std::string below =
+      "2.1019476964872256063855943749348741969203929128147736576356024258346866240287909022299572825431823"
+      "7304687";
+  const std::string zeros = "0." + std::string(400, '0') + "1";
+  const std::string row = "1e-400,-1e-400,1e-99999999999," + zeros + ",-" + zeros + "," + half + "e-46," +
+                          half + "1e-46,-" + half + "1e-46," + below + "e-45," + below +
+                          "5e-45,1.1754942e-38";
+  const Floats expected{0.0f,      -0.0f,      0.0f,      0.0f,      -0.0f,          0.0f,
+                        0x1p-149f, -0x1p-149f, 0x1p-149f, 0x1p-148f, 0x1.fffffcp-127f};
+  const Floats found = values(parse(row).values());
+  BOOST_REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    BOOST_TEST(std::bit_cast<std::uint32_t>(found[i]) == std::bit_cast<std::uint32_t>(expected[i]),
+               "field " << i + 1 << " is " << found[i]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_table_of_numbers_is_refused_with_its_line) {
   const auto check = [](std::string_view text, const char* part, const CsvOptions& options = {}) {
     const std::string message = parse_error(text, options);
@@ -138,6 +162,9 @@ BOOST_AUTO_TEST_CASE(what_is_no_table_of_numbers_is_refused_with_its_line) {
   check("1,--2\n", "not a number");
   check("1,1e39\n", "\"1e39\", more than a float holds");
   check("1,-1e999\n", "more than a float holds");
+  check("1,3.4028236e38\n", "more than a float holds");
+  check("1,1e99999999999\n", "more than a float holds");
+  check("1," + std::string(400, '9') + "\n", "more than a float holds");
   check("1,nan\n", "\"nan\", not a finite number");
   check("1,-inf\n", "not a finite number");
   check("", "holds no row");

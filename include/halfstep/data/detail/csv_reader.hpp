@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <halfstep/data/file.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/numeric/traits.hpp>
+#include <locale>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -137,12 +138,11 @@ class CsvReader {
                (may_be_header ? "; if the first line names the columns, set .header = true" : ""));
     }
     if (problem == std::errc::result_out_of_range) {
-      // Too large, or so small that it is a subnormal float or zero.
-      double wide = 0;
-      if (std::from_chars(digits.data(), last, wide).ec != std::errc() || std::fabs(wide) > 1) {
-        fail(field, text, "more than a float holds");
-      }
-      return static_cast<float>(wide);
+      // Too large, or too small: a stream tells them apart, and rounds the small ones to a subnormal or zero.
+      std::istringstream stream{std::string(digits)};
+      stream.imbue(std::locale::classic());
+      if (!(stream >> value)) fail(field, text, "more than a float holds");
+      return value;
     }
     if (!is_finite(value)) fail(field, text, "not a finite number");
     return value;
