@@ -135,11 +135,13 @@ BOOST_AUTO_TEST_CASE(other_weights_and_other_options_are_found_where_they_first_
   auto bias = other.read_parameter("output.bias");
   bias[2] += 0.5f;
   other.write_parameter("output.bias", bias);
-  const auto of_weights = compare_to_baseline(baseline, other, batches(), {BaselineTolerance::of<float>()});
+  const auto of_weights =
+      compare_to_baseline(baseline, other, batches(), {BaselineTolerance::of<float>()}, predictions);
   BOOST_TEST(of_weights.first.step == 1);
   BOOST_TEST(of_weights.first.quantity == "loss");
   Trained<Float32Policy> clipped(model(), optimizer(), {.clip_norm = 1e-6f, .seed = seed});
-  const auto of_options = compare_to_baseline(baseline, clipped, batches(), {BaselineTolerance::of<float>()});
+  const auto of_options =
+      compare_to_baseline(baseline, clipped, batches(), {BaselineTolerance::of<float>()}, predictions);
   BOOST_TEST(of_options.first.step == 1);
   BOOST_TEST(of_options.first.quantity == "weights");
 }
@@ -157,7 +159,7 @@ BOOST_AUTO_TEST_CASE(runs_that_cannot_be_compared_and_files_that_hold_no_baselin
   const Baseline baseline = record();
   const auto compare = [&](const Baseline& with, std::uint64_t other_seed, const std::vector<Points>& on) {
     Trained<Float32Policy> trainer(model(), optimizer(), {.clip_norm = 1.0f, .seed = other_seed});
-    compare_to_baseline(with, trainer, on, {BaselineTolerance::of<float>()});
+    compare_to_baseline(with, trainer, on, {BaselineTolerance::of<float>()}, predictions);
   };
   BOOST_TEST(holds(test::refusal<ConfigurationError>([&] { compare(baseline, 6, batches()); }), "seed 5"));
   auto fewer = batches();
@@ -183,6 +185,25 @@ BOOST_AUTO_TEST_CASE(runs_that_cannot_be_compared_and_files_that_hold_no_baselin
   BOOST_TEST(holds(test::refusal<Error>([&] { load_baseline(folder / "other.json"); }), "another"));
   std::ofstream(folder / "torn.json") << "{\"format\": \"halfst";
   test::refusal<Error>([&] { load_baseline(folder / "torn.json"); });
+}
+
+BOOST_AUTO_TEST_CASE(predictions_that_would_not_be_held_against_the_baselines_are_refused) {
+  const Baseline baseline = record();
+  const auto message = [](const Baseline& with, const auto& predict) {
+    Trained<Float32Policy> trainer(model(), optimizer(), {.clip_norm = 1.0f, .seed = seed});
+    return test::refusal<ConfigurationError>(
+        [&] { compare_to_baseline(with, trainer, batches(), {BaselineTolerance::of<float>()}, predict); });
+  };
+  const std::string none = message(baseline, NoPredictions{});
+  BOOST_TEST(holds(none, "predictions for 8 batches"), none);
+  Baseline shorter = baseline, longer = baseline;
+  shorter.predictions[1].pop_back();
+  longer.predictions[1].push_back(0);
+  const std::string more = message(shorter, predictions), fewer = message(longer, predictions);
+  BOOST_TEST(holds(more, "for batch 2 the baseline predicts 95 numbers, this trainer 96"), more);
+  BOOST_TEST(holds(fewer, "for batch 2 the baseline predicts 97 numbers, this trainer 96"), fewer);
+  const auto empty = [](auto&, const Points&) { return Tensor<const float>(); };
+  BOOST_TEST(holds(message(baseline, empty), "for batch 1 the baseline predicts 96 numbers"));
 }
 
 BOOST_AUTO_TEST_CASE(the_distance_of_two_sketches_is_about_that_of_the_tensors) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <halfstep/evidence/baseline.hpp>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -108,12 +109,19 @@ class BaselineFollower {
            static_cast<double>(found.update_number), 0, ignored_);
   }
 
+  /// Throws ConfigurationError for a prediction of another size than the baseline's.
   void follow(const std::vector<float>& prediction, std::size_t batch) {
     const std::vector<float>& expected = baseline_.predictions[batch];
+    if (prediction.size() != expected.size()) {
+      throw ConfigurationError("compare_to_baseline: for batch " + std::to_string(batch + 1) +
+                               " the baseline predicts " + std::to_string(expected.size()) +
+                               " numbers, this trainer " + std::to_string(prediction.size()) +
+                               "; give the callable that the baseline was recorded with, and its batches");
+    }
     double squares = 0, differences = 0, found = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double e = static_cast<double>(expected[i]);
-      const double f = i < prediction.size() ? static_cast<double>(prediction[i]) : 0;
+      const double f = static_cast<double>(prediction[i]);
       squares += e * e;
       found += f * f;
       differences += (e - f) * (e - f);
@@ -189,7 +197,8 @@ inline void require_same_run(const Baseline& baseline, const Baseline& run) {
 
 /// Takes the baseline's steps with a fresh trainer under another policy, on the same batches, and reports the
 /// first divergence. Throws ConfigurationError where optimizer, seed, parameters or the number of batches are
-/// not the baseline's, or the trainer has trained already.
+/// not the baseline's, the trainer has trained already, or the baseline has predictions and `predict` is not
+/// given or gives others in number.
 template <class Trainer, class Batches, class Predict = NoPredictions>
 BaselineComparison compare_to_baseline(const Baseline& baseline, Trainer& trainer, const Batches& batches,
                                        const BaselineOptions& options, const Predict& predict = {}) {
@@ -197,6 +206,13 @@ BaselineComparison compare_to_baseline(const Baseline& baseline, Trainer& traine
   BaselineComparison result;
   result.run = detail::describe_run(trainer);
   detail::require_same_run(baseline, result.run);
+  if (std::is_same_v<Predict, NoPredictions> && !baseline.predictions.empty()) {
+    throw ConfigurationError(
+        "compare_to_baseline: the baseline has predictions for " +
+        std::to_string(baseline.predictions.size()) +
+        " batches, and nothing to hold against them; give the callable that it was recorded with, or clear "
+        "its predictions");
+  }
   detail::BaselineFollower follower(baseline, options, result);
   std::size_t taken = 0;
   for (const auto& batch : batches) {
@@ -218,10 +234,8 @@ BaselineComparison compare_to_baseline(const Baseline& baseline, Trainer& traine
   }
   std::size_t number = 0;
   for (const auto& batch : batches) {
-    if (number == baseline.predictions.size()) break;
-    const auto prediction = detail::copy_of(predict(trainer, batch));
-    if (prediction.empty() || follower.diverged()) break;
-    follower.follow(prediction, number++);
+    if (number == baseline.predictions.size() || follower.diverged()) break;
+    follower.follow(detail::copy_of(predict(trainer, batch)), number++);
   }
   return result;
 }
