@@ -188,6 +188,30 @@ BOOST_AUTO_TEST_CASE(table_json_and_page_tell_the_same_and_the_page_is_whole_in_
   }
 }
 
+BOOST_AUTO_TEST_CASE(json_names_every_number_that_is_not_finite_and_has_no_null) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+  // The reference prefers its own labels by an infinite margin, and by one that is no number.
+  PolicyRun reference = run_of("float32", {infinity, 0.0f, infinity, infinity, 1.0f, 0.9f}, 1);
+  reference.computes_in_float = true;
+  PolicyRun bad = run_of("float16", {0.0f, 1.0f, 0.0f, 1.0f, 0.0f, 1.0f}, not_a_number);
+  for (double* const figure :
+       {&bad.validation_accuracy, &bad.final_loss, &bad.samples_per_second, &bad.step_seconds,
+        &bad.short_step_seconds, &bad.long_tail_seconds}) {
+    *figure = not_a_number;
+  }
+  bad.state.scaler.scale = infinity;
+  bad.steps.resize(1);
+  bad.steps[0].loss = not_a_number;
+  const Comparison comparison = compare_runs(
+      {reference, bad}, ComparisonOptions<Small, AdamW>{.margin_tolerance = static_cast<double>(infinity)});
+  const std::string text = nlohmann::ordered_json(comparison).dump();
+  BOOST_TEST(!holds(text, "null"), text);
+  const auto run = nlohmann::json::parse(text).at("runs").at(1);
+  BOOST_TEST(run.at("validation_accuracy") == "NaN");
+  BOOST_TEST(holds(text, "\"margins\":[0.100000024,\"Infinity\",\"NaN\"]"), text);
+}
+
 BOOST_AUTO_TEST_CASE(charts_bear_what_is_empty_constant_or_not_finite) {
   using namespace halfstep::detail;
   const double infinity = std::numeric_limits<double>::infinity();

@@ -49,7 +49,7 @@ struct PolicyDifference {
   std::int64_t flips = 0;       ///< validation samples with another label
   std::int64_t near_flips = 0;  ///< of these, where the reference itself hardly preferred its label
   /// For each flip, how much larger the reference's logit of its own label is than that of the other,
-  /// ascending.
+  /// ascending; those that are no number come last.
   std::vector<float> margins;
   double largest_logit_difference = 0;
   double mean_logit_difference = 0;
@@ -208,7 +208,9 @@ inline PolicyDifference difference_between(const PolicyRun& run, const PolicyRun
     result.margins.push_back(margin);
     if (static_cast<double>(margin) <= margin_tolerance) ++result.near_flips;
   }
-  std::sort(result.margins.begin(), result.margins.end());
+  // Those that are no number come last: `<` alone does not order them.
+  std::sort(result.margins.begin(), result.margins.end(),
+            [](float a, float b) { return !is_nan(a) && (is_nan(b) || a < b); });
   result.loss_increase = run.validation_loss / reference.validation_loss - 1;
   return result;
 }

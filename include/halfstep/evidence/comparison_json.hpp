@@ -5,6 +5,7 @@
 #include <halfstep/evidence/json.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 namespace halfstep {
 
@@ -17,7 +18,7 @@ inline void to_json(nlohmann::ordered_json& json, const MemoryUse& use) {
 inline void to_json(nlohmann::ordered_json& json, const PolicyRun& run) {
   json = {{"policy", run.policy},
           {"validation_loss", json_number(run.validation_loss)},
-          {"validation_accuracy", run.validation_accuracy},
+          {"validation_accuracy", json_number(run.validation_accuracy)},
           {"final_loss", json_number(run.final_loss)},
           {"updates", run.state.update_number},
           {"attempts", run.state.attempts},
@@ -36,9 +37,11 @@ inline void to_json(nlohmann::ordered_json& json, const PolicyRun& run) {
 }
 
 inline void to_json(nlohmann::ordered_json& json, const PolicyDifference& difference) {
+  auto margins = nlohmann::ordered_json::array();
+  for (const float margin : difference.margins) margins.push_back(json_number(margin));
   json = {{"label_flips", difference.flips},
           {"label_flips_at_a_small_margin", difference.near_flips},
-          {"margins", difference.margins},
+          {"margins", std::move(margins)},
           {"largest_logit_difference", json_number(difference.largest_logit_difference)},
           {"mean_logit_difference", json_number(difference.mean_logit_difference)},
           {"loss_increase", json_number(difference.loss_increase)}};
@@ -49,7 +52,7 @@ inline void to_json(nlohmann::ordered_json& json, const Comparison& comparison) 
   json = {{"epochs", comparison.epochs},
           {"seed", comparison.seed},
           {"batch_size", comparison.batch_size},
-          {"margin_tolerance", comparison.margin_tolerance},
+          {"margin_tolerance", json_number(comparison.margin_tolerance)},
           {"runs", nlohmann::ordered_json::array()}};
   if (comparison.reference >= 0) {
     json["reference"] = comparison.runs[static_cast<std::size_t>(comparison.reference)].policy;
