@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/data/array_dataset.hpp>
@@ -7,6 +8,7 @@
 #include <halfstep/halfstep.hpp>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/refusal.hpp"
@@ -54,6 +56,26 @@ struct BeginsTooHigh : Float16ScaledPolicy {
   static constexpr std::string_view name = "float16 <high>";
   static constexpr DynamicScaler scaler{.initial_scale = 0x1p24f};
 };
+
+/// Two skips in a row are too many.
+struct StopsSoon : Float32Policy {
+  static constexpr std::string_view name = "float32, stopping soon";
+  static constexpr std::int64_t stop_after_skips = 2;
+};
+
+/// Training samples of which the last ones are infinite, and a few have a label that the loss ignores.
+Thirds spoiled(std::int64_t infinite) {
+  const ArrayDataset<> all = Thirds::points(50);
+  std::vector<float> features(all.features().begin(), all.features().end());
+  std::vector<std::int32_t> labels(all.labels().begin(), all.labels().end());
+  std::fill(features.end() - 2 * infinite, features.end(), std::numeric_limits<float>::infinity());
+  std::fill(labels.begin(), labels.begin() + 20, -100);
+  return {.training = {Shape{2}, std::move(features), std::move(labels)}};
+}
+PolicyRun stopping_soon(const Thirds& data) {
+  return train_under<StopsSoon, Small, AdamW>(
+      data, {.trainer = {.seed = 3}, .epochs = 1, .batch_size = 16, .long_tail = {49}});
+}
 
 const Comparison& trained() {
   static const Comparison comparison = compare_policies<Small, AdamW, Float32Policy, BeginsTooHigh>(
@@ -151,6 +173,43 @@ BOOST_AUTO_TEST_CASE(policies_train_on_the_same_samples_from_the_same_seed_and_s
   // The first loss is that of the same weights on the same samples; nothing was updated before.
   BOOST_TEST(std::fabs(comparison.runs[0].steps[0].loss - comparison.runs[1].steps[0].loss) < 1e-3);
   BOOST_TEST(comparison.runs[1].memory.working_copy > 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_long_tail_that_training_stops_in_has_no_time_and_the_run_is_kept) {
+  const PolicyRun run = stopping_soon(spoiled(1));
+  BOOST_TEST(run.stopped.empty());
+  BOOST_TEST(run.steps.size() == 4u);
+  BOOST_TEST(!is_finite(run.long_tail_seconds));
+  BOOST_TEST(is_finite(run.validation_loss));
+  // A batch is short by its samples, whatever the loss ignored of it.
+  BOOST_TEST((run.samples == std::vector<std::int64_t>{16, 16, 16, 2}));
+  BOOST_TEST(run.short_batch == 2);
+  BOOST_TEST(run.short_step_seconds == run.seconds[3]);
+  BOOST_TEST(is_finite(run.step_seconds));
+  const double seconds = run.seconds[0] + run.seconds[1] + run.seconds[2] + run.seconds[3];
+  BOOST_TEST(run.samples_per_second == 50 / seconds);
+  std::int64_t counted = 0;
+  for (const StepReport& step : run.steps) counted += step.valid_count;
+  BOOST_TEST(counted == 30);
+}
+
+BOOST_AUTO_TEST_CASE(the_step_that_stops_training_is_no_part_of_the_rate) {
+  PolicyRun run = stopping_soon(spoiled(50));
+  BOOST_TEST(!run.stopped.empty());
+  BOOST_REQUIRE(run.steps.size() == 2u);
+  BOOST_REQUIRE(run.seconds.size() == 2u);
+  BOOST_TEST(!is_finite(run.seconds[1]));
+  BOOST_TEST(run.samples_per_second == 16 / run.seconds[0]);
+  BOOST_TEST(run.step_seconds == run.seconds[0]);
+  BOOST_TEST(!is_finite(run.short_step_seconds));
+  // Where it was the first, there is no rate.
+  run.steps.resize(1);
+  run.samples.resize(1);
+  run.seconds = {std::numeric_limits<double>::quiet_NaN()};
+  detail::summarise(run, 16, 4);
+  const Comparison comparison = compare_runs({run}, ComparisonOptions<Small, AdamW>{.batch_size = 16});
+  BOOST_TEST(!is_finite(run.samples_per_second));
+  BOOST_TEST(holds(comparison_page(comparison), ">-/s<"));
 }
 
 BOOST_AUTO_TEST_CASE(the_reference_is_what_a_plain_loop_gives) {

@@ -22,8 +22,9 @@ struct PolicyRun {
   std::string policy;
   bool computes_in_float = false;
   std::vector<StepReport> steps;
-  std::vector<double> seconds;  ///< of each step
-  std::string stopped;          ///< why training ended early; empty if it did not
+  std::vector<std::int64_t> samples;  ///< of each step's batch, those that its loss ignored too
+  std::vector<double> seconds;        ///< of each step; NaN for one that stopped training, which is not timed
+  std::string stopped;                ///< why training ended early; empty if it did not
   StepState state;
   MemoryUse memory;  ///< when training ended
 
@@ -35,9 +36,11 @@ struct PolicyRun {
   std::vector<float> logits;
   std::int64_t classes = 0;
 
-  double final_loss = 0;          ///< mean over the samples of the last epoch's applied windows
-  double samples_per_second = 0;  ///< samples of all windows, skipped ones too, over the time of all steps
-  /// Medians over steps of each kind; NaN where there was none. The short batch is the last of an epoch.
+  double final_loss = 0;  ///< mean over what the losses of the last epoch's applied windows counted
+  /// Samples of all timed steps, skipped ones too, over their time.
+  double samples_per_second = 0;
+  /// Medians over steps of each kind; NaN where there was none, and for a long tail that training stopped in.
+  /// The short batch is the last of an epoch.
   double step_seconds = 0;
   double short_step_seconds = 0;
   double long_tail_seconds = 0;
@@ -126,10 +129,12 @@ inline void summarise(PolicyRun& run, std::int64_t batch_size, std::int64_t step
   std::int64_t samples = 0, applied = 0;
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
     const StepReport& step = run.steps[i];
-    seconds += run.seconds[i];
-    samples += step.valid_count;
-    (step.valid_count == batch_size ? full : rest).push_back(run.seconds[i]);
-    if (step.valid_count < batch_size) run.short_batch = step.valid_count;
+    if (is_finite(run.seconds[i])) {
+      seconds += run.seconds[i];
+      samples += run.samples[i];
+      (run.samples[i] == batch_size ? full : rest).push_back(run.seconds[i]);
+    }
+    if (run.samples[i] < batch_size) run.short_batch = run.samples[i];
     if (step.applied() && i + static_cast<std::size_t>(steps_of_epoch) >= run.steps.size()) {
       loss += step.loss * static_cast<double>(step.valid_count);
       applied += step.valid_count;
@@ -141,11 +146,29 @@ inline void summarise(PolicyRun& run, std::int64_t batch_size, std::int64_t step
   run.final_loss = loss / static_cast<double>(applied);
 }
 
+/// The time of a step on these samples, NaN if the policy stops training there. What the steps do to the
+/// weights no longer matters.
+template <class Trainer, class Dataset>
+double long_tail_seconds(Trainer& trainer, const Dataset& training, const std::vector<std::int64_t>& tail) {
+  constexpr int repeats = 21;
+  typename Dataset::Batch batch;
+  training.load(tail, batch);
+  std::vector<double> seconds;
+  try {
+    for (int i = 0; i < repeats; ++i) {
+      seconds.push_back(seconds_of([&] { trainer.accumulate(batch), trainer.update(); }));
+    }
+  } catch (const TrainingStopped&) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return median(std::move(seconds));
+}
+
 }  // namespace detail
 
 /// Trains under one policy and measures. `data` has `training` and `validation`, datasets as ArrayDataset is:
-/// `all()`, batches with `features` and `labels`. The model's `forward` takes features and gives logits. A
-/// run that the policy stops is kept as far as it came.
+/// `all()`, batches with `features` and `labels`, tensors whose first extent counts samples. The model's
+/// `forward` takes features and gives logits. A run that the policy stops is kept as far as it came.
 template <class Policy, class Model, class Optimizer, class Data>
 PolicyRun train_under(const Data& data, const ComparisonOptions<Model, Optimizer>& options) {
   Trainer<Model, Optimizer, Policy> trainer(options.model, options.optimizer, options.trainer);
@@ -157,6 +180,7 @@ PolicyRun train_under(const Data& data, const ComparisonOptions<Model, Optimizer
     for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
       for (const auto& batch : loader) {
         StepReport report;
+        run.samples.push_back(batch.features.shape()[0]);
         run.seconds.push_back(detail::seconds_of([&] { report = trainer.step(batch).report(); }));
         if (options.progress) options.progress(run.policy, report);
         run.steps.push_back(std::move(report));
@@ -165,24 +189,15 @@ PolicyRun train_under(const Data& data, const ComparisonOptions<Model, Optimizer
   } catch (const TrainingStopped& stop) {
     run.stopped = stop.what();
     run.steps.push_back(stop.report);
-    run.seconds.resize(run.steps.size());
+    run.seconds.resize(run.steps.size(), std::numeric_limits<double>::quiet_NaN());
   }
   run.state = trainer.state();
   run.memory = trainer.memory();
   detail::summarise(run, options.batch_size, loader.batches_per_epoch());
   detail::validate(trainer, data.validation, run);
-  run.long_tail_seconds = std::numeric_limits<double>::quiet_NaN();
-  if (!options.long_tail.empty() && run.stopped.empty()) {
-    // What these steps do to the weights no longer matters.
-    constexpr int repeats = 21;
-    typename std::remove_cvref_t<decltype(data.training)>::Batch batch;
-    data.training.load(options.long_tail, batch);
-    std::vector<double> seconds;
-    for (int i = 0; i < repeats; ++i) {
-      seconds.push_back(detail::seconds_of([&] { trainer.accumulate(batch), trainer.update(); }));
-    }
-    run.long_tail_seconds = detail::median(std::move(seconds));
-  }
+  const bool timed = !options.long_tail.empty() && run.stopped.empty();
+  run.long_tail_seconds = timed ? detail::long_tail_seconds(trainer, data.training, options.long_tail)
+                                : std::numeric_limits<double>::quiet_NaN();
   return run;
 }
 

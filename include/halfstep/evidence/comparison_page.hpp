@@ -90,7 +90,7 @@ inline Bars throughput_bars(const Comparison& comparison) {
   Bars bars{{"samples/s"}, {}};
   for (const PolicyRun& run : comparison.runs) {
     bars.bars.push_back(
-        {run.policy, {run.samples_per_second}, fmt::format("{:.0f}/s", run.samples_per_second)});
+        {run.policy, {run.samples_per_second}, samples_per_second_text(run) + "/s"});
   }
   return bars;
 }
@@ -165,7 +165,7 @@ inline std::string comparison_page(const Comparison& comparison,
   add(scale_chart(comparison), "A circle: a window that was skipped at this scale.");
   add(norm_chart(comparison),
       "A circle: a norm that was clipped. The line is broken where a norm is not finite.");
-  text += section("Throughput", "Samples of all windows, skipped ones too, over the time of all steps.",
+  text += section("Throughput", "Samples of all timed steps, skipped ones too, over their time.",
                   svg_bars(throughput_bars(comparison), "Throughput"));
   text += section("Memory", "", svg_bars(memory_bars(comparison), "Memory"));
   return text + "</div>\n</body></html>\n";

@@ -24,6 +24,9 @@ namespace detail {
 inline std::string milliseconds(double seconds) {
   return is_finite(seconds) ? fmt::format("{:.3f} ms", 1000 * seconds) : "-";
 }
+inline std::string samples_per_second_text(const PolicyRun& run) {
+  return is_finite(run.samples_per_second) ? fmt::format("{:.0f}", run.samples_per_second) : "-";
+}
 inline std::string kibibytes(std::int64_t bytes) {
   return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
 }
@@ -73,7 +76,7 @@ inline std::vector<ComparisonRow> comparison_rows(const Comparison& comparison) 
   row("skipped", [](const PolicyRun& run, auto) { return fmt::format("{}", run.state.skipped); });
   row("final loss scale",
       [](const PolicyRun& run, auto) { return fmt::format("{:g}", run.state.scaler.scale); });
-  row("samples/s", [](const PolicyRun& run, auto) { return fmt::format("{:.0f}", run.samples_per_second); });
+  row("samples/s", [](const PolicyRun& run, auto) { return detail::samples_per_second_text(run); });
   row(fmt::format("step of {} samples", comparison.batch_size),
       [](const PolicyRun& run, auto) { return detail::milliseconds(run.step_seconds); });
   if (!comparison.runs.empty() && comparison.runs.front().short_batch > 0) {
