@@ -6,6 +6,8 @@
 #include <halfstep/data/npz.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/refusal.hpp"
@@ -117,6 +119,9 @@ std::string npy(const std::string& data) {
   return "\x93NUMPY\1\0"s + number(header.size(), 2) + header + data;
 }
 
+static_assert(std::is_move_constructible_v<NpzFile> && std::is_move_assignable_v<NpzFile>);
+static_assert(!std::is_copy_constructible_v<NpzFile> && !std::is_copy_assignable_v<NpzFile>);
+
 NpzFile open(std::string_view bytes) { return NpzFile(bytes_of(bytes), "file"); }
 
 std::vector<int> array(std::string_view bytes, std::string_view name = "a") {
@@ -149,6 +154,15 @@ BOOST_AUTO_TEST_CASE(archives_as_numpy_wrote_them) {
   const auto data = array_dataset(images, arrays.array("labels"));
   BOOST_TEST(data.labels()[0] == 3);
   BOOST_TEST(data.labels()[1] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(an_archive_that_moved_is_read_as_before) {
+  const TemporaryFile file(from_hex(savez));
+  NpzFile first(file.path());
+  NpzFile second(std::move(first));
+  BOOST_TEST((second.array("labels").to<int>() == std::vector<int>{3, 1}));
+  second = open(archive({stored("a.npy", npy("\1\2"))}));
+  BOOST_TEST((second.array("a").to<int>() == std::vector<int>{1, 2}));
 }
 
 BOOST_AUTO_TEST_CASE(compressed_archives_as_numpy_wrote_them) {

@@ -17,7 +17,8 @@ namespace halfstep {
 
 /// The named arrays of a file that `numpy.savez` or `numpy.savez_compressed` wrote: a zip archive of .npy
 /// files. Needs zlib: link halfstep::state. An array is read when it is asked for, and held against the
-/// archive's checksum. One object serves one thread.
+/// archive's checksum. One object serves one thread; it moves but does not copy, for copies would read
+/// through the same open file. One that was moved from may only be destroyed or assigned to.
 ///
 /// Every call throws Error for an archive that is damaged or of a kind that NumPy does not write: encrypted,
 /// in several parts, packed by anything but deflate; and for one of more than 4 GiB.
@@ -28,6 +29,8 @@ class NpzFile {
   /// The same for bytes in memory; `name` stands for the file in messages.
   NpzFile(std::vector<std::byte> bytes, std::string name)
       : source_(std::move(bytes), std::move(name)), directory_(source_) {}
+  NpzFile(NpzFile&&) = default;
+  NpzFile& operator=(NpzFile&&) = default;
 
   /// The arrays' names, as they were given to NumPy, in the order of the file.
   std::vector<std::string> names() const {
