@@ -1,5 +1,8 @@
 #include <boost/test/unit_test.hpp>
+#include <bit>
+#include <clocale>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <string>
 #include <vector>
@@ -241,6 +244,49 @@ BOOST_AUTO_TEST_CASE(what_the_user_adds_comes_back) {
   BOOST_TEST((restored.user_tensors[0].bytes == bytes));
   BOOST_CHECK_THROW(capture(trainer, {.user_tensors = {{"twice", DType::u8, {0}, {}}, {"twice", DType::u8, {0}, {}}}}),
                     CheckpointError);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_of_the_training_state_survive_to_the_bit_and_have_one_form) {
+  using Limits = std::numeric_limits<double>;
+  for (const double magnitude : {0.0, 1.0, 12.0, 1.0 / 3, 65536.0, (Limits::min)(), Limits::denorm_min(),
+                                 (Limits::max)(), 0x1.fffffep+127, Limits::infinity()}) {
+    for (const double value : {magnitude, -magnitude}) {
+      const double back = detail::exact_number(detail::exact_text(value));
+      BOOST_TEST(std::bit_cast<std::uint64_t>(back) == std::bit_cast<std::uint64_t>(value), detail::exact_text(value));
+      // As "%a" writes it, which files hold that were written before.
+      char text[40];
+      std::snprintf(text, sizeof text, "%a", value);
+      const double old = detail::exact_number(text);
+      BOOST_TEST(std::bit_cast<std::uint64_t>(old) == std::bit_cast<std::uint64_t>(value), text);
+    }
+  }
+  BOOST_TEST(!is_finite(detail::exact_number(detail::exact_text(Limits::quiet_NaN()))));
+  BOOST_TEST(detail::exact_text(12.0) == "0x1.8p+3");
+  BOOST_TEST(detail::exact_text(-65536.0) == "-0x1p+16");
+  BOOST_TEST(detail::exact_text(Limits::infinity()) == "inf");
+  BOOST_TEST(detail::exact_text(Limits::quiet_NaN()) == "nan");
+  for (const char* text : {"", "-", "0x", "0x-1p+0", "0xinf", "--0x1p+0", "0x1,8p+3", "0x1.8p+3 ", " 0x1p+0", "0x1p+99999", "x"}) {
+    BOOST_TEST_CONTEXT(text) BOOST_CHECK_THROW(detail::exact_number(text), CheckpointError);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_locale_with_a_decimal_comma_changes_no_checkpoint) {
+  Ring<Float16ScaledPolicy> saved{{}};
+  saved.accumulate(first_samples(8));  // the window's loss is no power of two
+  const StateFile file = capture(saved);
+  const std::string before = std::setlocale(LC_ALL, nullptr);
+  for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8", "fr_FR"}) {
+    if (std::setlocale(LC_ALL, name) == nullptr) continue;  // not installed
+    BOOST_TEST_MESSAGE("under the locale " << name);
+    const StateFile here = capture(saved);
+    Ring<Float16ScaledPolicy> resumed{{}};
+    BOOST_CHECK_NO_THROW(restore(resumed, file));
+    const bool same = same_state(resumed, saved);
+    std::setlocale(LC_ALL, before.c_str());
+    BOOST_TEST(here.metadata.at(TrainingState::key) == file.metadata.at(TrainingState::key));
+    BOOST_TEST(same);
+    break;
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +17,7 @@
 
 namespace halfstep {
 
-/// Everything in a checkpoint that is not a tensor, as it stands in the file's metadata under `training_state_key`.
+/// Everything in a checkpoint that is not a tensor, as it stands in the file's metadata under `key`.
 struct TrainingState {
   static constexpr int newest_format = 1;
   static constexpr const char* key = "halfstep.training";
@@ -51,19 +53,32 @@ struct TrainingState {
 
 namespace detail {
 
-/// Floating-point numbers are written in hexadecimal: every bit survives, and so do infinities and NaN, for which JSON
-/// has no words.
+/// Floating-point numbers are written as C's "%a" writes them, in hexadecimal ("0x1.8p+3"), or as "inf" and "nan":
+/// every bit survives, and so do the values for which JSON has no words. Always with a point, whatever the locale.
 inline std::string exact_text(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%a", value);
+  char digits[40];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value, std::chars_format::hex).ptr;
+  std::string text(digits, end);
+  const std::size_t sign = text.front() == '-' ? 1 : 0;
+  if (text[sign] >= '0' && text[sign] <= '9') text.insert(sign, "0x");
   return text;
 }
 
 inline double exact_number(const nlohmann::json& json) {
   const auto& text = json.get_ref<const std::string&>();
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') throw CheckpointError("\"" + text + "\" is no number");
+  std::string digits = text;
+  const std::size_t sign = digits.starts_with('-') ? 1 : 0;
+  auto format = std::chars_format::general;
+  if (std::string_view(digits).substr(sign).starts_with("0x")) {
+    format = std::chars_format::hex;
+    digits.erase(sign, 2);
+    if (digits.find_first_of("0123456789abcdefABCDEF", sign) != sign) digits.clear();  // a second sign, or a word
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, format);
+  if (error != std::errc{} || end != digits.data() + digits.size()) {
+    throw CheckpointError("\"" + text + "\" is no number");
+  }
   return value;
 }
 
