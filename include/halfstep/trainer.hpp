@@ -157,7 +157,8 @@ class Trainer {
     return diagnose_batches(core(), batches, options);
   }
   /// From the next window on, puts the diagnosis of each skipped one into its report, and into the message of
-  /// TrainingStopped. Requires that a micro-batch given to `accumulate` stays where it is, unchanged, until `update`.
+  /// TrainingStopped. Requires that a micro-batch given to `accumulate` stays where it is, unchanged, until `update`. A
+  /// Loader fills one object again and again: its windows of several micro-batches are not diagnosed, and said not to be.
   void diagnose_skips(bool on = true) { explain_skips(core(), on); }
 
   /// The model's output for these inputs, in float. No tape, no gradients; an open window stays as it is. The

@@ -282,6 +282,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_run_that_is_diagnosed_has_the_bits_of_one_that_i
   BOOST_TEST((run(true) == run(false)));
 }
 
+BOOST_AUTO_TEST_CASE(micro_batches_that_came_in_one_object_are_not_diagnosed) {
+  const std::vector<Points> batches = two_good_and_one_bad();
+  EveryTrainer<Float32Policy> trainer(EveryOperation{});
+  trainer.diagnose_skips();
+  Points one = batches[1];
+  trainer.accumulate(one);
+  one = batches[0];
+  trainer.accumulate(one);
+  const StepReport report = trainer.update().report();
+  BOOST_TEST((report.outcome == Outcome::skipped));
+  BOOST_TEST(report.diagnosis == nullptr);
+}
+
 BOOST_AUTO_TEST_CASE(a_label_that_a_mask_forbids_is_told_from_an_overflow) {
   auto trainer = every_trainer<HalfPolicy>();
   const float infinity = std::numeric_limits<float>::infinity();

@@ -1,5 +1,6 @@
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
+#include <memory>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/compute_in.hpp>
 #include <halfstep/nn/linear.hpp>
@@ -206,6 +207,22 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(frozen_parameters_get_no_gradient, Policy, Policie
   const std::vector<float> values{1.0f, 2.0f, 3.0f};
   const auto y = all_frozen.model.layer(all_frozen.tape, Tensor<const float>(values.data(), {1, 3}));
   BOOST_TEST(!y.requires_gradient());
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_of_a_layer_that_is_gone_before_the_backward_pass_is_that_layer) {
+  Session<Float32Policy, OneLayer<>> session, copied;
+  Watched<float> x({1, 3}, {1.0f, 2.0f, 3.0f}), same = x;
+  session.backward(
+      weighted_sum(session.tape, session.model.layer(session.tape, watch(session.tape, x)), {1.0f, 2.0f}));
+  auto copy = std::make_unique<Linear>(copied.model.layer);
+  const auto y = (*copy)(copied.tape, watch(copied.tape, same));
+  copy.reset();
+  copied.backward(weighted_sum(copied.tape, y, {1.0f, 2.0f}));
+  for (const char* name : {"layer.weight", "layer.bias"}) {
+    BOOST_TEST(copied.has_gradient(name));
+    BOOST_TEST(copied.gradient(name) == session.gradient(name), boost::test_tools::per_element());
+  }
+  BOOST_TEST(same.gradient == x.gradient, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(inference_records_nothing_and_computes_the_same, Policy, Policies) {

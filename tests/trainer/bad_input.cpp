@@ -34,7 +34,7 @@ using Optimizer = BasicSGD<RateThatEnds>;
 
 /// A classifier that can be wrong in its names and its loss.
 struct Faulty : Classifier {
-  enum class Fault { none, same_names, no_names, unnamed_layer, negative_count, loss_of_two, no_loss };
+  enum class Fault { none, same_names, no_names, unnamed_layer, negative_count, huge_count, loss_of_two, no_loss };
   Fault fault = Fault::none;
   Linear unnamed{3, 3};
 
@@ -53,6 +53,7 @@ struct Faulty : Classifier {
   Loss loss(Tape& tape, const Points& points) const {
     const Loss right = cross_entropy(tape, forward(tape, points.images()), points.targets());
     if (fault == Fault::negative_count) return {right.sum, -1};
+    if (fault == Fault::huge_count) return {right.sum, (std::int64_t{1} << 53) + 1};
     if (fault == Fault::loss_of_two) return {Variable<float>(tape.template allocate<float>({2}), nullptr), 1};
     if (fault == Fault::no_loss) return {};
     return right;
@@ -246,6 +247,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_a_loss_is_refused) {
   const Points points(5, 4, 3);
   for (const auto& [fault, says] :
        std::vector<std::pair<Fault, std::string>>{{Fault::negative_count, "shape [] over -1 samples"},
+                                                    {Fault::huge_count, "over 9007199254740993 samples"},
                                                   {Fault::loss_of_two, "shape [2] over 1"},
                                                   {Fault::no_loss, "shape [0] over 0"}}) {
     TheTrainer trainer = new_trainer(fault);

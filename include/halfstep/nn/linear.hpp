@@ -22,8 +22,10 @@ template <class T>
 struct LinearBackward {
   Variable<T> input;
   Tensor<const T> weight;
-  const Parameter* weight_parameter;
-  const Parameter* bias_parameter;
+  // By value: `forward` may have computed with a copy of the layer that is gone by now.
+  Parameter weight_parameter;
+  Parameter bias_parameter;
+  bool has_bias;
 
   template <class Tape>
   void operator()(Tape& tape, Tensor<const T> output_gradient) const {
@@ -33,12 +35,12 @@ struct LinearBackward {
       compute::matmul(tape.device(), dy, compute::matrix(weight.data(), out, in),
                       compute::matrix(target.data, rows, in), {.accumulate = target.accumulate});
     }
-    if (const auto target = tape.gradient_target(*weight_parameter)) {
+    if (const auto target = tape.gradient_target(weight_parameter)) {
       compute::matmul(tape.device(), dy.transposed(), compute::matrix(input.data(), rows, in),
                       compute::matrix(target.data, out, in), {.accumulate = target.accumulate});
     }
-    if (bias_parameter == nullptr) return;
-    if (const auto target = tape.gradient_target(*bias_parameter)) {
+    if (!has_bias) return;
+    if (const auto target = tape.gradient_target(bias_parameter)) {
       compute::column_sum(tape.device(), tape.arena(), dy, target.data, target.accumulate);
     }
   }
@@ -103,7 +105,7 @@ class Linear {
     const bool wants_gradient =
         x.requires_gradient() || tape.trains(weight) || (has_bias_ && tape.trains(bias));
     return tape.record(operation::Matmul{}, result, wants_gradient,
-                       detail::LinearBackward<T>{x, w, &weight, has_bias_ ? &bias : nullptr});
+                       detail::LinearBackward<T>{x, w, weight, bias, has_bias_});
   }
 
  private:

@@ -110,10 +110,11 @@ class TrainerCore final : public ClosedWindow {
   Loss loss(const Batch& batch, Pass pass, std::uint64_t random_pass) {
     tape_.begin(pass, {options_.seed, random_pass});
     const Loss result = model_.loss(tape_, batch);
-    if (result.sum.data() == nullptr || result.sum.size() != 1 || result.count < 0) {
+    constexpr std::int64_t most_samples = std::int64_t{1} << 53;
+    if (result.sum.data() == nullptr || result.sum.size() != 1 || result.count < 0 || result.count > most_samples) {
       throw ConfigurationError("the model's loss has a sum of shape " + result.sum.shape().text() + " over " +
                                std::to_string(result.count) +
-                               " samples; it must be a scalar that an operation computed, and a number of 0 or more");
+                               " samples; it must be a scalar that an operation computed, and a number from 0 to 2^53");
     }
     return result;
   }
@@ -357,6 +358,11 @@ class TrainerCore final : public ClosedWindow {
   std::string explain(StepReport& report) noexcept {
     const bool all_kept = static_cast<std::int64_t>(kept_.size()) == micro_batches_;
     if (report.outcome != Outcome::skipped || explain_ == nullptr || !all_kept) return {};
+    for (std::size_t i = 1; i < kept_.size(); ++i) {
+      if (kept_[i].batch != kept_[i - 1].batch) continue;
+      return "\nnot diagnosed: the window's micro-batches came in one object, so the earlier ones are gone; keep them until "
+             "update, or diagnose windows of one";
+    }
     try {
       Explanation explanation = explain_(*this, kept_, last_window_);
       report.diagnosis = std::move(explanation.diagnosis);
