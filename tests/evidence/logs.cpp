@@ -135,6 +135,31 @@ BOOST_AUTO_TEST_CASE(csv_has_one_line_of_names_even_when_it_is_continued_and_quo
   BOOST_TEST(holds(text, ",\"block \"\"a\"\", b.weight\",12\n"));
 }
 
+BOOST_AUTO_TEST_CASE(after_a_line_that_was_cut_off_the_next_record_has_a_line_of_its_own) {
+  const test::TemporaryFolder folder;
+  const auto cut = [](const std::filesystem::path& path) {
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 20);
+  };
+  JsonLinesSink(folder / "log.json").write(applied(1, 0.5, 2));
+  cut(folder / "log.json");
+  JsonLinesSink(folder / "log.json").write(applied(2, 0.5, 2));
+  const std::string json = contents(folder / "log.json");
+  BOOST_REQUIRE(lines(json) == 2);
+  BOOST_TEST(nlohmann::json::parse(json.substr(json.find('\n')))["attempts"] == 2);
+  CsvSink(folder / "log.csv").write(applied(1, 0.5, 2));
+  cut(folder / "log.csv");
+  CsvSink(folder / "log.csv").write(applied(2, 0.5, 2));
+  BOOST_TEST(holds(contents(folder / "log.csv"), "\n2,2,applied,none,0.5,2,"));
+}
+
+BOOST_AUTO_TEST_CASE(a_csv_file_with_other_names_is_no_log_to_continue) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder / "other.csv") << "a,b\n1,2\n";
+  const std::string message = test::refusal<Error>([&] { CsvSink sink(folder / "other.csv"); });
+  BOOST_TEST(holds(message, "does not begin with the line \"attempts,"), message);
+  BOOST_TEST(contents(folder / "other.csv") == "a,b\n1,2\n");
+}
+
 BOOST_AUTO_TEST_CASE(event_records_have_the_bytes_that_the_formats_prescribe) {
   using namespace halfstep::detail;
   // RFC 3720, B.4: 32 bytes of zeros, of ones.

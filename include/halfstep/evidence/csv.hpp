@@ -51,7 +51,7 @@ inline std::string csv_line(const StepReport& report, bool names) {
 class CsvSink {
  public:
   explicit CsvSink(std::filesystem::path path, LogNotice notice = notify_on_standard_error)
-      : file_(std::move(path), {.header = detail::csv_line({}, true), .notice = std::move(notice)}) {}
+      : file_(std::move(path), {.header = detail::csv_line({}, true), .lines = true, .notice = std::move(notice)}) {}
 
   void write(const StepReport& report) { file_.write(detail::csv_line(report, false)); }
   std::int64_t lost() const { return file_.lost(); }

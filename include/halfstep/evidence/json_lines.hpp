@@ -13,7 +13,7 @@ namespace halfstep {
 class JsonLinesSink {
  public:
   explicit JsonLinesSink(std::filesystem::path path, LogNotice notice = notify_on_standard_error)
-      : file_(std::move(path), {.notice = std::move(notice)}) {}
+      : file_(std::move(path), {.lines = true, .notice = std::move(notice)}) {}
 
   void write(const StepReport& report) { file_.write(one_line(nlohmann::ordered_json(report)) + '\n'); }
   std::int64_t lost() const { return file_.lost(); }
