@@ -162,6 +162,47 @@ BOOST_AUTO_TEST_CASE(a_run_that_fell_back_goes_on_and_replaces_what_is_damaged) 
   BOOST_TEST(generations.load_latest()->skipped.empty());
 }
 
+BOOST_AUTO_TEST_CASE(damaged_generations_do_not_count_among_the_last) {
+  const test::TemporaryFolder folder;
+  Generations generations(folder.path());
+  for (const std::int64_t number : {1, 2}) generations.save(number, state(number));
+  std::filesystem::resize_file(generations.path_of(2), 700);
+  generations.save(3, state(3));
+  BOOST_TEST(numbers(generations) == (Numbers{1, 2, 3}));
+  generations.save(4, state(4));
+  BOOST_TEST(numbers(generations) == (Numbers{3, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_run_fell_back_to_stays_until_enough_newer_ones_are_sound) {
+  const test::TemporaryFolder folder;
+  Generations generations(folder.path());
+  for (const std::int64_t number : {10, 20}) generations.save(number, state(number));
+  damage(generations.path_of(20));  // its header is sound
+  const auto fallen_back_to = generations.latest().value();
+  for (const DamagedGeneration& damaged : fallen_back_to.skipped) generations.distrust(damaged);
+  generations.save(21, state(21));
+  BOOST_TEST(numbers(generations) == (Numbers{10, 20, 21}));
+  generations.save(20, state(20));
+  BOOST_TEST(numbers(generations) == (Numbers{20, 21}));
+}
+
+BOOST_AUTO_TEST_CASE(a_series_counts_and_removes_only_its_own) {
+  const test::TemporaryFolder folder;
+  Generations all(folder.path(), {.keep_last = 3});
+  Generations series(folder.path(), {.keep_last = 1, .series = "mine"});
+  for (const std::int64_t number : {1, 2, 3}) all.save(number, state(number));
+  for (const std::int64_t number : {4, 5, 6}) series.save(number, state(number));
+  BOOST_TEST(numbers(all) == (Numbers{1, 2, 3, 6}));
+  Generations(folder.path(), {.keep_last = 1, .series = "yours"}).save(7, state(7));
+  BOOST_TEST(numbers(all) == (Numbers{1, 2, 3, 6, 7}));
+  // What cannot be read may be another's.
+  std::filesystem::resize_file(all.path_of(2), 700);
+  series.save(8, state(8));
+  BOOST_TEST(numbers(all) == (Numbers{1, 2, 3, 7, 8}));
+  all.save(9, state(9));
+  BOOST_TEST(numbers(all) == (Numbers{7, 8, 9}));
+}
+
 BOOST_AUTO_TEST_CASE(the_generation_just_saved_stays_even_where_newer_ones_are_there) {
   const test::TemporaryFolder folder;
   Generations generations(folder.path(), {.keep_last = 1});

@@ -23,8 +23,12 @@ struct KeepBest {
 struct GenerationsOptions {
   /// How many of the newest generations stay; at least 1. With 1, nothing is left to fall back on if the disk
   /// damages the only one.
+  /// Damaged ones do not count: a generation stays until this many newer sound ones are there.
   std::int64_t keep_last = 2;
   std::optional<KeepBest> keep_best = std::nullopt;
+  /// Count and remove only generations of this series, which every save of it is marked with; others in the
+  /// folder are not its to remove. Empty: all generations.
+  std::string series = {};
 };
 
 struct Generation {
@@ -64,20 +68,27 @@ class Generations {
                        FileSystem& files = system_files());
 
   /// Publishes generation `number`, in place of one of the same number; then removes the generations that are
-  /// not among the last keep_last, nor the best, nor this one. `metric` is what keep_best compares; NaN is
-  /// never the best. A generation without metric counts as not compared. That a superfluous generation could
+  /// older than the last keep_last sound ones, and neither the best nor this one. Sound is here one whose
+  /// header is, and that `distrust` has not named. `metric` is what keep_best compares; NaN is never the best. A generation without metric counts as not compared. That a superfluous generation could
   /// not be removed is no failure of the save. Returns its path.
   std::filesystem::path save(std::int64_t number, std::span<const TensorView> tensors,
                              const Metadata& metadata = {}, std::optional<double> metric = std::nullopt);
   std::filesystem::path save(std::int64_t number, const StateFile& file,
                              std::optional<double> metric = std::nullopt);
-  /// The same with bytes that `writer` makes. A metric goes into the metadata that it writes: see
-  /// `with_metric`.
+  /// The same with bytes that `writer` makes. Metric and series go into the metadata that it writes: see
+  /// `with_metric` and `with_series`.
   std::filesystem::path save(std::int64_t number, const std::function<void(const ByteSink&)>& writer);
 
   /// The metadata with the metric in it, as a generation carries it: {"halfstep.metric.<name>": "<value>"}.
   /// Throws ConfigurationError where no keep_best names the metric.
   Metadata with_metric(Metadata metadata, double metric) const;
+
+  /// The metadata with the series in it, {"halfstep.series": "<series>"}; unchanged without one.
+  Metadata with_series(Metadata metadata) const;
+
+  /// This generation is known to be damaged, though its header may be sound: it is not counted among the last
+  /// until it is saved anew. For what `latest` and `load_latest` have skipped.
+  void distrust(const DamagedGeneration& generation);
 
   /// All generations there are, oldest first, damaged ones too.
   std::vector<Generation> list() const;
@@ -99,11 +110,18 @@ class Generations {
     std::vector<std::int64_t> unknown;  ///< could not be read this time, and so might be the best
   };
   Comparison compare() const;
+  struct Header {
+    bool sound = false;
+    bool of_the_series = false;
+  };
+  Header header_of(const Generation& generation) const;
+  std::vector<Generation> superfluous() const;
   void prune(std::int64_t just_saved) const;
 
   std::filesystem::path folder_;
   GenerationsOptions options_;
   FileSystem* files_;
+  std::vector<std::filesystem::path> distrusted_;
 };
 
 }  // namespace halfstep

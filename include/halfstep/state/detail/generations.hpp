@@ -22,6 +22,7 @@ namespace detail {
 inline constexpr std::string_view generation_prefix = "generation-";
 inline constexpr std::string_view generation_suffix = ".safetensors";
 inline constexpr std::size_t generation_digits = 12;
+inline constexpr std::string_view series_key = "halfstep.series";
 
 /// The number in a file's name; none for the name of anything else.
 inline std::optional<std::int64_t> generation_number(std::string_view name) {
@@ -82,13 +83,14 @@ inline std::filesystem::path Generations::save(std::int64_t number,
   const std::filesystem::path path = path_of(number);
   make_folder(*files_, folder_);
   publish(*files_, path, writer);
+  std::erase(distrusted_, path);
   prune(number);
   return path;
 }
 
 inline std::filesystem::path Generations::save(std::int64_t number, std::span<const TensorView> tensors,
                                                const Metadata& metadata, std::optional<double> metric) {
-  const Metadata complete = metric ? with_metric(metadata, *metric) : metadata;
+  const Metadata complete = with_series(metric ? with_metric(metadata, *metric) : metadata);
   return save(number, [&](const ByteSink& sink) { safetensors::write(sink, tensors, complete); });
 }
 
@@ -106,6 +108,15 @@ inline Metadata Generations::with_metric(Metadata metadata, double metric) const
   const auto end = std::to_chars(digits, digits + sizeof digits, metric).ptr;
   metadata["halfstep.metric." + options_.keep_best->metric] = std::string(digits, end);
   return metadata;
+}
+
+inline Metadata Generations::with_series(Metadata metadata) const {
+  if (!options_.series.empty()) metadata[std::string(detail::series_key)] = options_.series;
+  return metadata;
+}
+
+inline void Generations::distrust(const DamagedGeneration& generation) {
+  distrusted_.push_back(generation.path);
 }
 
 inline std::vector<Generation> Generations::list() const {
@@ -152,11 +163,40 @@ inline Generations::Comparison Generations::compare() const {
 
 inline std::optional<Generation> Generations::best() const { return compare().best; }
 
+inline Generations::Header Generations::header_of(const Generation& generation) const {
+  try {
+    const detail::OpenFile file(*files_, files_->open(generation.path));
+    const Metadata metadata = safetensors::detail::read_header_of(*files_, file.get(), {}).metadata;
+    const auto series = metadata.find(std::string(detail::series_key));
+    const bool distrusted =
+        std::find(distrusted_.begin(), distrusted_.end(), generation.path) != distrusted_.end();
+    return {!distrusted, options_.series.empty() ||
+                             (series != metadata.end() && series->second == options_.series)};
+  } catch (const safetensors::detail::Unsound&) {
+  } catch (const std::system_error&) {
+  }
+  // Nobody knows whose it is.
+  return {false, options_.series.empty()};
+}
+
+/// Of all generations those that are older than the last keep_last sound ones.
+inline std::vector<Generation> Generations::superfluous() const {
+  std::vector<Generation> older = list();
+  if (static_cast<std::int64_t>(older.size()) <= options_.keep_last) return {};
+  for (std::int64_t newer = 0; newer < options_.keep_last && !older.empty(); older.pop_back()) {
+    const Header header = header_of(older.back());
+    if (header.sound && header.of_the_series) ++newer;
+  }
+  if (!options_.series.empty()) {
+    std::erase_if(older, [&](const Generation& generation) { return !header_of(generation).of_the_series; });
+  }
+  return older;
+}
+
 inline void Generations::prune(std::int64_t just_saved) const {
   try {
-    std::vector<Generation> generations = list();
-    if (static_cast<std::int64_t>(generations.size()) <= options_.keep_last) return;
-    generations.resize(generations.size() - static_cast<std::size_t>(options_.keep_last));
+    const std::vector<Generation> generations = superfluous();
+    if (generations.empty()) return;
     const Comparison comparison = compare();
     std::vector<std::int64_t> kept = comparison.unknown;
     kept.push_back(just_saved);
