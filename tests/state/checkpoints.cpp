@@ -7,6 +7,7 @@
 #include <halfstep/state/checkpoints.hpp>
 
 #include "state/faulty_files.hpp"
+#include "state/file_bytes.hpp"
 #include "support/small_run.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -30,6 +31,22 @@ test::Rings::Batch first_samples(int count) {
 template <class Trainer>
 std::vector<std::byte> weights(const Trainer& trainer) {
   return capture(trainer).tensors.at(0).bytes;
+}
+
+std::vector<std::int64_t> numbers(const std::filesystem::path& folder) {
+  std::vector<std::int64_t> result;
+  for (const Generation& generation : Generations(folder).list()) result.push_back(generation.number);
+  return result;
+}
+
+using Numbers = std::vector<std::int64_t>;
+
+/// Changes a byte of a tensor: the header stays sound.
+void damage(const std::filesystem::path& folder, std::int64_t number) {
+  const auto path = Generations(folder).path_of(number);
+  std::string text = test::content(path);
+  text.back() = static_cast<char>(text.back() ^ 4);
+  test::put(path, text);
 }
 
 }  // namespace
@@ -134,6 +151,42 @@ BOOST_AUTO_TEST_CASE(a_damaged_generation_is_passed_over_and_named) {
   BOOST_REQUIRE(from->skipped.size() == 1u);
   BOOST_TEST(from->skipped[0].path == newest);
   BOOST_TEST(resumed.state().attempts == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_run_was_resumed_from_stays_until_enough_newer_ones_are_saved) {
+  const test::TemporaryFolder folder;
+  Ring trainer{{}};
+  Checkpoints checkpoints(folder.path());
+  checkpoints.save(trainer);
+  checkpoints.save(trainer);
+  damage(folder.path(), 2);
+  BOOST_TEST(checkpoints.resume(trainer).value().generation == 1);
+  checkpoints.save(trainer);
+  BOOST_TEST(numbers(folder.path()) == (Numbers{1, 2, 3}));
+  damage(folder.path(), 3);
+  BOOST_TEST(checkpoints.resume(trainer).value().generation == 1);
+  checkpoints.save(trainer);
+  checkpoints.save(trainer);
+  BOOST_TEST(numbers(folder.path()) == (Numbers{4, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(the_short_form_keeps_two_of_its_own_and_removes_nobody_elses) {
+  const test::TemporaryFolder folder;
+  Ring trainer{{}};
+  const std::vector<double> losses{1, 2, 3, 4};
+  {
+    Checkpoints checkpoints(folder.path(), {.keep_last = 3, .keep_best = KeepBest{.metric = "loss"}});
+    for (const double loss : losses) checkpoints.save(trainer, {}, loss);
+  }
+  for (int i = 0; i < 3; ++i) trainer.save(folder.path());
+  BOOST_TEST(numbers(folder.path()) == (Numbers{1, 2, 3, 4, 6, 7}));
+  BOOST_TEST(trainer.load(folder.path()).generation == 7);
+  damage(folder.path(), 7);
+  BOOST_TEST(trainer.load(folder.path()).generation == 6);
+  trainer.save(folder.path());
+  BOOST_TEST(numbers(folder.path()) == (Numbers{1, 2, 3, 4, 6, 7, 8}));
+  trainer.save(folder.path());
+  BOOST_TEST(numbers(folder.path()) == (Numbers{1, 2, 3, 4, 8, 9}));
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_says_which_file_it_is) {

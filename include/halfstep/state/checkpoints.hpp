@@ -17,7 +17,7 @@
 namespace halfstep {
 
 struct CheckpointsOptions {
-  /// How many of the newest generations stay.
+  /// How many of the newest generations stay, damaged ones not counted.
   std::int64_t keep_last = 2;
   /// The generation that stays beside them, by a metric that `save` is given.
   std::optional<KeepBest> keep_best = std::nullopt;
@@ -32,6 +32,29 @@ struct Resumed : Restored {
   /// Newer generations that could not be read. Tell the user: work is lost.
   std::vector<DamagedGeneration> skipped;
 };
+
+namespace detail {
+
+inline std::int64_t next_number(const Generations& generations) {
+  const auto all = generations.list();
+  return all.empty() ? 1 : all.back().number + 1;
+}
+
+/// What a run would be resumed from now must not be removed for the sake of newer ones that are damaged.
+inline void distrust_damaged(Generations& generations) {
+  const auto all = generations.list();
+  if (all.size() < 2) return;  // nothing will be removed
+  for (auto newest = all.rbegin(); newest != all.rend(); ++newest) {
+    try {
+      safetensors::Reader(newest->path).verify();
+      return;
+    } catch (const CheckpointError& error) {
+      generations.distrust({newest->path, error.what()});
+    }
+  }
+}
+
+}  // namespace detail
 
 /// The checkpoints of one run in a folder of its own, each one coherent generation: published whole or not at all,
 /// whatever kills the process or fills the disk. Throws CheckpointError where a save fails; the generations before it
@@ -54,7 +77,7 @@ class Checkpoints {
   template <class Trainer>
   void save(const Trainer& trainer, const CaptureOptions& options = {}, std::optional<double> metric = std::nullopt) {
     wait();
-    const std::int64_t number = next_number();
+    const std::int64_t number = detail::next_number(generations_);
     if (!background_) {
       const detail::CapturedParts parts = detail::capture_parts(trainer, options);
       generations_.save(number, parts.tensors, parts.metadata, metric);
@@ -77,7 +100,8 @@ class Checkpoints {
   }
 
   /// Puts the trainer where the newest sound generation says; none, and the trainer as it is, where the folder has
-  /// none. Throws CheckpointError as `restore`, and where all generations are damaged.
+  /// none. Throws CheckpointError as `restore`, and where all generations are damaged. The generation stays until
+  /// keep_last newer ones were saved: those that were passed over as damaged do not count.
   template <class Trainer>
   std::optional<Resumed> resume(Trainer& trainer) {
     return resume_with([&](const StateFile& file) { return restore(trainer, file); });
@@ -91,16 +115,12 @@ class Checkpoints {
   const Generations& generations() const { return generations_; }
 
  private:
-  std::int64_t next_number() const {
-    const auto all = generations_.list();
-    return all.empty() ? 1 : all.back().number + 1;
-  }
-
   template <class Restore>
   std::optional<Resumed> resume_with(const Restore& restore_from) {
     wait();
     auto loaded = generations_.load_latest();
     if (!loaded) return std::nullopt;
+    for (const DamagedGeneration& damaged : loaded->skipped) generations_.distrust(damaged);
     try {
       Restored restored = restore_from(loaded->file);
       return Resumed{std::move(restored), loaded->number, std::move(loaded->path), std::move(loaded->skipped)};
@@ -114,13 +134,20 @@ class Checkpoints {
   std::future<void> writing_;
 };
 
-/// What `trainer.save(folder)` and `trainer.load(folder)` do.
+/// What `trainer.save(folder)` does: publishes the next generation and keeps two, that one and the one before, of those
+/// that were saved by this function. Generations that a `Checkpoints` object saved there are neither counted nor
+/// removed: how many of them stay was its options' to say. Reads the generation before once, to see whether it counts;
+/// a `Checkpoints` object that lives as long as the run has no need to.
 template <class Trainer>
 void save_checkpoint(const Trainer& trainer, const std::filesystem::path& folder, const CaptureOptions& options = {}) {
-  Checkpoints(folder).save(trainer, options);
+  Generations generations(folder, {.keep_last = 2, .series = "trainer.save"});
+  const detail::CapturedParts parts = detail::capture_parts(trainer, options);
+  detail::distrust_damaged(generations);
+  generations.save(detail::next_number(generations), parts.tensors, parts.metadata);
 }
 
-/// Throws CheckpointError where the folder holds no generation.
+/// What `trainer.load(folder)` does: goes on from the newest sound generation, whoever saved it. Throws CheckpointError
+/// as Checkpoints::resume, and where the folder holds no generation.
 template <class Trainer>
 Resumed load_checkpoint(Trainer& trainer, const std::filesystem::path& folder) {
   auto resumed = Checkpoints(folder).resume(trainer);
