@@ -273,6 +273,7 @@ BOOST_DATA_TEST_CASE(a_loader_moves_in_the_middle_of_an_epoch, every_prefetch, p
   check([&] { moved.seek({}); });
   check([&] { moved.begin(); });
   check([&] { moved.batches_per_epoch(); });
+  check([&] { moved.ends_window(); });
   moved = Loader(data, options, Sequential{});
   BOOST_TEST((*moved.next() == Numbers{0, 1}));
 }

@@ -98,6 +98,7 @@ PolicyRun run_of(const char* name, std::vector<float> logits, double loss) {
     run.labels.push_back(0);
   }
   run.validation_loss = loss;
+  run.state.update_number = 1;
   return run;
 }
 
@@ -148,6 +149,10 @@ BOOST_AUTO_TEST_CASE(a_gate_counts_flips_over_the_margin_and_the_relative_increa
   bad = comparison;
   bad.runs[0].stopped = "training stopped";
   BOOST_TEST(violations(bad, {}).size() == 1u);
+  bad = comparison;
+  bad.runs[0].state.update_number = 0;
+  BOOST_REQUIRE(violations(bad, {}).size() == 1u);
+  BOOST_TEST(holds(violations(bad, {})[0], "float16: no update was applied"));
   bad.reference = -1;
   test::refusal<ConfigurationError>([&] { violations(bad, {}); });
 }

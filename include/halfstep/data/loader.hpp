@@ -156,8 +156,9 @@ class Loader {
   /// Whether the batch in hand is the last of its window: the `micro_batches`-th, or the epoch's last unless
   /// windows cross epochs.
   bool ends_window() const {
+    const auto& batches = feed();  // throws where this loader was moved from
     if (windows_.handed_out() == 0) return false;
-    return windows_.full() || (!windows_.cross_epochs() && feed().producer().ends_at(feed().cursor().offset));
+    return windows_.full() || (!windows_.cross_epochs() && batches.producer().ends_at(batches.cursor().offset));
   }
 
   /// What has been handed out, the batch in hand included, whatever was loaded ahead.

@@ -110,8 +110,9 @@ class StreamLoader {
   /// unless windows cross epochs. To know the latter, the next batch is read; an error that meets it is
   /// thrown by the next `next`.
   bool ends_window() {
+    auto& batches = feed();  // throws where this loader was moved from
     if (windows_.handed_out() == 0) return false;
-    return windows_.full() || (!windows_.cross_epochs() && feed().at_end());
+    return windows_.full() || (!windows_.cross_epochs() && batches.at_end());
   }
 
   /// What has been handed out, the batch in hand included, whatever was read ahead.

@@ -20,7 +20,7 @@ struct ComparisonGate {
 };
 
 /// One sentence for each policy and limit that is not kept; none if the gate is passed. A run that stopped
-/// early or whose loss is not finite passes no gate. Throws ConfigurationError where there is no reference.
+/// early, that learned nothing or whose loss is not finite passes no gate. Throws ConfigurationError where there is no reference.
 inline std::vector<std::string> violations(const Comparison& comparison, const ComparisonGate& gate) {
   if (comparison.reference < 0) {
     throw ConfigurationError(
@@ -33,6 +33,9 @@ inline std::vector<std::string> violations(const Comparison& comparison, const C
     const double share = static_cast<double>(difference.flips - difference.near_flips) /
                          static_cast<double>(run.predictions.size());
     if (!run.stopped.empty()) faults.push_back(run.policy + ": " + run.stopped);
+    if (run.state.update_number == 0) {
+      faults.push_back(fmt::format("{}: no update was applied in {} steps: nothing was trained", run.policy, run.steps.size()));
+    }
     if (!is_finite(run.validation_loss)) faults.push_back(run.policy + ": the validation loss is not finite");
     if (!(share <= gate.max_flips)) {
       faults.push_back(fmt::format("{}: {:.2f} % of the labels are others, {:g} % are allowed", run.policy,
