@@ -33,6 +33,10 @@ class StepTicket {
 };
 
 namespace detail {
+/// Whether state/checkpoints.hpp is included, and this is a folder for it.
+template <class Trainer, class Folder>
+concept HasCheckpoints = requires(const Trainer& trainer, const Folder& folder) { save_checkpoint(trainer, folder); };
+
 /// Lets the floors around the trainer (state, evidence) at what it owns.
 struct TrainerAccess {
   template <class Trainer>
@@ -231,11 +235,21 @@ class Trainer {
   /// program that calls these includes.
   template <class Folder, class... CaptureOptions>
   void save(const Folder& folder, const CaptureOptions&... options) const {
-    save_checkpoint(*this, folder, options...);
+    if constexpr (detail::HasCheckpoints<Trainer, Folder>) {
+      save_checkpoint(*this, folder, options...);
+    } else {
+      static_assert(detail::never<Folder>,
+                    "halfstep: save takes the path of a folder, and needs `#include <halfstep/state/checkpoints.hpp>`");
+    }
   }
   template <class Folder>
   auto load(const Folder& folder) {
-    return load_checkpoint(*this, folder);
+    if constexpr (detail::HasCheckpoints<Trainer, Folder>) {
+      return load_checkpoint(*this, folder);
+    } else {
+      static_assert(detail::never<Folder>,
+                    "halfstep: load takes the path of a folder, and needs `#include <halfstep/state/checkpoints.hpp>`");
+    }
   }
 
  private:
