@@ -29,7 +29,7 @@ struct CaptureOptions {
   OpenWindow open_window = OpenWindow::carry;
   /// Where the loader stands: loader.position().
   std::optional<LoaderPosition> data = std::nullopt;
-  /// Anything of the program's own.
+  /// Anything of the program's own that JSON text can hold: UTF-8, finite numbers, no binary values.
   nlohmann::json user = nullptr;
   std::vector<TensorData> user_tensors = {};
   /// Take a checkpoint although a master weight is not finite.
@@ -45,6 +45,43 @@ inline std::string moment_name(std::string_view moment, const std::string& param
 }
 inline std::string gradient_name(const std::string& parameter) { return "window/gradient/" + parameter; }
 inline std::string user_name(const std::string& name) { return "user/" + name; }
+
+/// Throws CheckpointError where JSON text could not give this value back: bytes that are no UTF-8 it cannot hold, and
+/// of a number that is not finite it would make null without a word.
+inline void require_writable(const nlohmann::json& value, const std::string& path) {
+  const std::string where = "the user's JSON cannot be saved: " + (path.empty() ? std::string("its root") : path);
+  if (value.is_object() || value.is_array()) {
+    for (const auto& [key, element] : value.items()) {
+      if (value.is_object()) require_writable(nlohmann::json(key), path + " has a key that");
+      require_writable(element, path + "/" + key);
+    }
+  } else if (value.is_number_float()) {
+    const double number = value.get<double>();
+    if (is_finite(number)) return;
+    throw CheckpointError(where + " is " + exact_text(number) +
+                          ", for which JSON has no word; save it as a string, or leave it out");
+  } else if (value.is_string()) {
+    try {
+      (void)value.dump();
+    } catch (const nlohmann::json::exception& error) {
+      throw CheckpointError(where + " is no UTF-8 (" + error.what() + "); save bytes as a user tensor");
+    }
+  } else if (value.is_binary() || value.is_discarded()) {
+    throw CheckpointError(where + " is " + value.type_name() +
+                          ", which JSON text cannot hold; save bytes as a user tensor");
+  }
+}
+
+/// The state as text. Names of tensors and data sets are no UTF-8 only where the program made them so.
+inline std::string training_state_text(const TrainingState& state) {
+  require_writable(state.user, "");
+  try {
+    return to_json(state).dump();
+  } catch (const nlohmann::json::exception& error) {
+    throw CheckpointError(std::string("the training state cannot be saved: ") + error.what() +
+                          "; names of parameters and data sets must be UTF-8");
+  }
+}
 
 /// A trainer's tensors where they lie, with what else goes into a checkpoint: valid until the trainer goes on. What lies
 /// in device memory that the program cannot touch was brought here.
@@ -161,7 +198,7 @@ CapturedParts capture_parts(const Trainer& trainer, const CaptureOptions& option
     }
     parts.tensors.emplace_back(name, tensor.dtype, tensor.shape, tensor.bytes);
   }
-  parts.metadata[TrainingState::key] = to_json(state).dump();
+  parts.metadata[TrainingState::key] = training_state_text(state);
   return parts;
 }
 
@@ -169,7 +206,8 @@ CapturedParts capture_parts(const Trainer& trainer, const CaptureOptions& option
 
 /// A copy of everything that a run needs to go on: the trainer may train on while it is written. Throws
 /// CheckpointError where a window is open and `open_window` refuses it, where one is in the caller's hands
-/// (close_window), where a master weight is not finite, and for user tensors of one name.
+/// (close_window), where a master weight is not finite, for user tensors of one name, and for user JSON that its text
+/// could not give back.
 template <class Trainer>
 StateFile capture(const Trainer& trainer, const CaptureOptions& options = {}) {
   detail::CapturedParts parts = detail::capture_parts(trainer, options);
