@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <halfstep/state/checkpoints.hpp>
@@ -143,12 +144,56 @@ BOOST_AUTO_TEST_CASE(a_state_that_no_run_can_have_come_to_is_refused) {
   Ring<Float16ScaledPolicy> trainer{{}};
   refused(trainer, edited(file, "\"attempts\":1", "\"attempts\":7"), {"counters contradict", "7"});
   refused(trainer, edited(file, "0x1p+16", "-0x1p+16"), {"loss scale"});
-  refused(trainer, edited(file, "0x1p+16", "inf"), {"loss scale"});
+  refused(trainer, edited(file, "0x1p+16", "inf"), {"loss scale", "inf"});
+  refused(trainer, edited(file, "0x1p+16", "nan"), {"loss scale", "nan"});
+  refused(trainer, edited(file, "\"growth_tracker\":1", "\"growth_tracker\":-1"), {"growth tracker", "-1"});
+  refused(trainer, edited(file, "\"growth_tracker\":1", "\"growth_tracker\":2147483647"), {"growth tracker"});
+  refused(trainer, edited(file, "\"hysteresis_left\":1", "\"hysteresis_left\":0"), {"hysteresis left is 0"});
+  refused(trainer, edited(file, "\"skipped_in_a_row\":0", "\"skipped_in_a_row\":1"), {"counters contradict"});
+  refused(trainer, edited(file, "\"schedule_position\":1", "\"schedule_position\":-1"), {"schedule position -1"});
+  // Sums that would overflow, and wrap to the right one.
+  StateFile large = edited(file, "\"empty\":0", "\"empty\":9223372036854775807");
+  large = edited(large, "\"skipped\":0", "\"skipped\":9223372036854775807");
+  refused(trainer, edited(large, "\"update_number\":1", "\"update_number\":3"), {"counters contradict"});
   refused(trainer, edited(file, "\"format\":1", "\"format\":2"), {"format 2", "newer halfstep"});
   refused(trainer, edited(file, "\"attempts\"", "\"tries\""), {"attempts"});
   StateFile without = file;
   without.metadata.clear();
   refused(trainer, without, {"no training state", "load_weights"});
+}
+
+BOOST_AUTO_TEST_CASE(an_open_window_that_no_run_can_have_come_to_is_refused) {
+  Ring<Float16ScaledPolicy> saved{{}};
+  saved.accumulate(first_samples(6));  // normalizer 4, seed 65536 / 4
+  const StateFile file = capture(saved);
+  Ring<Float16ScaledPolicy> trainer{{}};
+  const std::vector<std::pair<std::string, std::string>> edits{
+      {"\"valid_count\":6", "\"valid_count\":-6"},
+      {"\"valid_count\":6", "\"valid_count\":0"},
+      {"\"valid_count\":6", "\"valid_count\":3"},
+      {"\"micro_batches\":1", "\"micro_batches\":0"},
+      {"\"normalizer\":\"0x1p+2\"", "\"normalizer\":\"0x1.8p+1\""},
+      {"\"normalizer\":\"0x1p+2\"", "\"normalizer\":\"-0x1p+2\""},
+      {"\"normalizer\":\"0x1p+2\"", "\"normalizer\":\"inf\""},
+      {"\"normalizer\":\"0x1p+2\"", "\"normalizer\":\"0x0p+0\""},
+      {"\"seed\":\"0x1p+14\"", "\"seed\":\"nan\""},
+      {"\"seed\":\"0x1p+14\"", "\"seed\":\"0x1p+13\""}};
+  for (const auto& [from, to] : edits) {
+    BOOST_TEST_CONTEXT(to) refused(trainer, edited(file, from, to), {"open window contradicts itself"});
+  }
+  restore(trainer, file);
+  BOOST_TEST(same_state(trainer, saved));
+}
+
+BOOST_AUTO_TEST_CASE(the_last_overflow_does_not_outlive_the_attempts_it_is_counted_in) {
+  Ring<TooHigh> saved{{}};
+  saved.step(first_samples(8));
+  const StateFile file = capture(saved);
+  BOOST_TEST(file.metadata.at(TrainingState::key).find("last_overflow") != std::string::npos);
+  Ring<TooHigh> trainer{{}};
+  restore_as(trainer, file, {.reset_optimizer = true});
+  BOOST_TEST(trainer.state().attempts == 0);
+  BOOST_TEST(capture(trainer).metadata.at(TrainingState::key).find("last_overflow") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_float16_run_goes_on_in_bfloat16_only_when_asked_and_says_what_changed) {
@@ -287,6 +332,31 @@ BOOST_AUTO_TEST_CASE(a_locale_with_a_decimal_comma_changes_no_checkpoint) {
     BOOST_TEST(same);
     break;
   }
+}
+
+BOOST_AUTO_TEST_CASE(json_of_the_user_that_its_text_could_not_give_back_is_refused_by_its_path) {
+  using nlohmann::json;
+  Ring<Float16ScaledPolicy> trainer{{}};
+  const auto message = [&](const json& user) -> std::string {
+    try {
+      capture(trainer, {.user = user});
+    } catch (const CheckpointError& error) {
+      return error.what();
+    }
+    return "taken";
+  };
+  const auto says = [](const std::string& text, const std::string& words) {
+    BOOST_TEST(text.find(words) != std::string::npos, text);
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  says(message({{"losses", {1.0, 2.0, std::numeric_limits<double>::quiet_NaN()}}}), "/losses/2 is nan");
+  says(message({{"best", {{"loss", -infinity}}}}), "/best/loss is -inf");
+  says(message(infinity), "its root is inf");
+  says(message({{"note", "caf\xe9"}}), "/note is no UTF-8");
+  says(message({{"notes", {{"caf\xe9", 1}}}}), "/notes has a key that is no UTF-8");
+  says(message({{"blob", json::binary({1, 2})}}), "/blob is binary");
+  says(message({{"note", "caf\xc3\xa9"}, {"losses", {1.0, 2.5}}, {"none", nullptr}}), "taken");
+  BOOST_CHECK_THROW(capture(trainer, {.data = LoaderPosition{.dataset = "caf\xe9"}}), CheckpointError);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -85,19 +87,57 @@ inline TrainingState parse_training_state(const StateFile& file) {
   }
 }
 
+inline bool is_power_of_two(double value) {
+  constexpr std::uint64_t mantissa = 0x000f'ffff'ffff'ffffu;
+  const auto bits = __builtin_bit_cast(std::uint64_t, value);
+  return is_finite(value) && value > 0 && bits > mantissa && (bits & mantissa) == 0;
+}
+
+/// Whether four counts are each at least 0 and the first three sum up to the last.
+inline bool adds_up(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t sum) {
+  return a >= 0 && b >= 0 && c >= 0 && a <= sum && b <= sum - a && c == sum - a - b;
+}
+
+/// What the trackers of a scaler can be. They may come from other options: an interval that was longer, a hysteresis
+/// that was higher; so the bounds are those of all options.
+inline void check_possible(const ScalerState& scaler, Differences& differences) {
+  constexpr std::int32_t largest = (std::numeric_limits<std::int32_t>::max)();
+  if (!is_finite(scaler.scale) || !(scaler.scale > 0)) {
+    differences.add("the loss scale is " + exact_text(static_cast<double>(scaler.scale)));
+  }
+  if (scaler.growth_tracker < 0 || scaler.growth_tracker == largest) {
+    differences.add("the growth tracker is " + std::to_string(scaler.growth_tracker));
+  }
+  if (scaler.hysteresis_left < 1) {
+    differences.add("the hysteresis left is " + std::to_string(scaler.hysteresis_left) + ", it is at least 1");
+  }
+}
+
+/// What an open window can be: before its first valid sample it has neither normalizer nor seed nor loss.
+inline void check_possible(const TrainingState::Window& window, const ScalerState& scaler, Differences& differences) {
+  const bool counts = window.micro_batches > 0 && window.valid_count >= 0;
+  const bool begun = window.valid_count > 0 && is_power_of_two(window.normalizer) &&
+                     window.normalizer <= static_cast<double>(window.valid_count) &&
+                     window.seed == loss_seed(scaler.scale, window.normalizer) && is_finite(window.seed);
+  const bool waiting = window.valid_count == 0 && window.normalizer == 0 && window.seed == 0;
+  if (counts && (begun || waiting)) return;
+  differences.add("the open window contradicts itself: " + std::to_string(window.micro_batches) + " micro-batches, " +
+                  std::to_string(window.valid_count) + " valid samples, normalizer " + exact_text(window.normalizer) +
+                  ", seed " + exact_text(static_cast<double>(window.seed)));
+}
+
 /// A state that no run can have come to is not resumed.
-template <class Policy>
-void check_possible(const TrainingState& state, Differences& differences) {
+inline void check_possible(const TrainingState& state, Differences& differences) {
   const StepState& s = state.step;
-  if (s.update_number < 0 || s.skipped < 0 || s.empty < 0 || s.skipped_in_a_row < 0 || s.schedule_position < 0 ||
-      s.update_number + s.skipped + s.empty != s.attempts) {
+  if (!adds_up(s.update_number, s.skipped, s.empty, s.attempts) || s.skipped_in_a_row < 0 ||
+      s.skipped_in_a_row > s.skipped || s.schedule_position < 0) {
     differences.add("the counters contradict each other: " + std::to_string(s.update_number) + " updates, " +
-                    std::to_string(s.skipped) + " skipped and " + std::to_string(s.empty) + " empty of " +
-                    std::to_string(s.attempts) + " attempts");
+                    std::to_string(s.skipped) + " skipped (" + std::to_string(s.skipped_in_a_row) +
+                    " in a row) and " + std::to_string(s.empty) + " empty of " + std::to_string(s.attempts) +
+                    " attempts, schedule position " + std::to_string(s.schedule_position));
   }
-  if (!is_finite(s.scaler.scale) || !(s.scaler.scale > 0)) {
-    differences.add("the loss scale is " + std::to_string(s.scaler.scale));
-  }
+  check_possible(s.scaler, differences);
+  if (state.window) check_possible(*state.window, s.scaler, differences);
 }
 
 template <class Trainer>
@@ -123,7 +163,7 @@ class Restorer {
 
   /// Looks at every tensor before any is touched.
   void match(bool with_moments) {
-    check_possible<Policy>(state_, differences_);
+    check_possible(state_, differences_);
     std::set<std::string> known;
     const auto infos = core_.store().infos();
     for (std::size_t i = 0; i < infos.size(); ++i) {
@@ -150,7 +190,8 @@ class Restorer {
     }
   }
 
-  /// From here on nothing throws: the trainer is the old one or the new one.
+  /// All that throws (differences, no memory for what is handed out) comes before the trainer is touched: it is the old
+  /// one or the new one.
   Restored finish(const std::string& advice, bool with_scaler, bool with_moments, std::vector<std::string> notes) {
     differences_.throw_if_any(advice);
     Restored restored{state_.data, state_.user, user_tensors(), std::move(notes)};
@@ -208,7 +249,8 @@ class Restorer {
       record.window.normalizer = state_.window->normalizer;
       record.window.seed = state_.window->seed;
     }
-    if (state_.last_overflow) {
+    // Without the attempts that it is counted in, the last overflow says nothing.
+    if (state_.last_overflow && with_moments) {
       record.last_overflow.attempt = state_.last_overflow->attempt;
       record.last_overflow.index = state_.last_overflow->index;
       record.last_overflow.scale = state_.last_overflow->scale;
