@@ -181,6 +181,8 @@ BOOST_AUTO_TEST_CASE(an_open_window_that_no_run_can_have_come_to_is_refused) {
   for (const auto& [from, to] : edits) {
     BOOST_TEST_CONTEXT(to) refused(trainer, edited(file, from, to), {"open window contradicts itself"});
   }
+  const StateFile of_three = edited(file, "\"normalizer\":\"0x1p+2\"", "\"normalizer\":\"0x1.8p+1\"");
+  refused(trainer, edited(of_three, "\"seed\":\"0x1p+14\"", "\"seed\":\"0x1.555556p+14\""), {"contradicts itself"});
   restore(trainer, file);
   BOOST_TEST(same_state(trainer, saved));
 }
