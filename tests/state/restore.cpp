@@ -243,6 +243,19 @@ BOOST_AUTO_TEST_CASE(an_open_window_is_carried_or_refused_as_the_user_says) {
   BOOST_TEST(same_state(one, other));
 }
 
+BOOST_AUTO_TEST_CASE(a_parameter_that_the_program_freezes_takes_no_gradient_from_an_open_window) {
+  const auto batch = first_samples(8);
+  Ring<Patient> one{{}};
+  one.step(batch);
+  one.accumulate(batch);
+  Ring<Patient> frozen{{}, {}, {.parameters = {parameters_named("hidden.*").freeze()}}};
+  restore(frozen, capture(one));
+  const auto hidden = frozen.read_parameter("hidden.weight"), output = frozen.read_parameter("output.weight");
+  BOOST_TEST(frozen.update().report().applied());
+  BOOST_TEST((frozen.read_parameter("hidden.weight") == hidden));
+  BOOST_TEST((frozen.read_parameter("output.weight") != output));
+}
+
 BOOST_AUTO_TEST_CASE(a_window_in_hand_is_neither_saved_nor_loaded_over) {
   const auto batch = first_samples(8);
   Ring<Patient> trainer{{}};

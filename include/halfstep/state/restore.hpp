@@ -201,7 +201,10 @@ class Restorer {
       for (std::size_t m = 0; m < static_cast<std::size_t>(Optimizer::moments); ++m) core_.moment(m).clear();
     }
     for (std::size_t i = 0; i < core_.store().infos().size(); ++i) core_.store().refresh_working_copy(static_cast<int>(i));
-    for (const int index : gradients_) core_.store().mark_gradient(index);
+    for (const int index : gradients_) {
+      // Which parameters are frozen is the program's choice, not the file's.
+      if (!core_.store().infos()[static_cast<std::size_t>(index)].frozen) core_.store().mark_gradient(index);
+    }
     core_.resume(record(with_scaler, with_moments), state_.random_seed, state_.random_passes);
     return restored;
   }
