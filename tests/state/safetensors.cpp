@@ -62,8 +62,6 @@ StateFile tiny_file() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(safetensors_file)
-
 BOOST_AUTO_TEST_CASE(a_tiny_file_has_these_bytes) {
   BOOST_TEST(written(tiny_file()) == tiny);
   BOOST_TEST(same(parsed(tiny), tiny_file()));
@@ -258,6 +256,20 @@ BOOST_AUTO_TEST_CASE(large_tensors_come_back_whole_and_damage_is_found_at_either
   }
 }
 
-BOOST_AUTO_TEST_SUITE_END()
+BOOST_AUTO_TEST_CASE(what_is_large_enough_for_several_threads_comes_back_whole_and_the_first_damage_is_named) {
+  StateFile file;
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+    file.tensors.push_back({name, DType::u8, {12'000'000}, std::vector<std::byte>(12'000'000)});
+    for (std::size_t i = 0; i < 12'000'000; i += 4093) file.tensors.back().bytes[i] = static_cast<std::byte>(*name + i);
+  }
+  std::string text = written(file);
+  BOOST_TEST(same(parsed(text), file));
+  const std::size_t data = text.size() - 6 * 12'000'000;
+  for (const std::size_t damaged : {5, 3, 2}) {
+    text[data + damaged * 12'000'000] = static_cast<char>(text[data + damaged * 12'000'000] ^ 1);
+    const std::string message = test::refusal<CheckpointError>([&] { parsed(text); });
+    BOOST_TEST(holds(message, std::string("tensor \"") + "abcdef"[damaged] + '"'), message);
+  }
+}
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,7 +13,7 @@ namespace halfstep {
 /// them fail. The functions of this class are POSIX's own: a call that a signal interrupts is made again, and
 /// any other failure is thrown as std::system_error with the call's errno.
 ///
-/// A `File` is a descriptor; whoever opens it closes it.
+/// A `File` is a descriptor; whoever opens it closes it. Several threads may `read` one at once.
 class FileSystem {
  public:
   using File = int;

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
+#include <future>
 #include <halfstep/state/checksum.hpp>
 #include <halfstep/state/detail/safetensors_header.hpp>
 #include <halfstep/state/safetensors.hpp>
@@ -14,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -98,6 +102,38 @@ inline std::vector<std::byte> bytes_to_fill(std::size_t size) {
   return bytes;
 }
 
+/// Calls work(i) for each i in [0, count), in several threads where there are many bytes to read: new memory,
+/// copying and checksums take longer than a fast disk does. Throws what the first of them in order threw.
+template <class Work>
+void for_each_tensor(std::size_t count, std::int64_t bytes, const Work& work) {
+  constexpr std::int64_t worth_threads = std::int64_t{64} << 20;
+  const std::size_t most = (std::min)(std::size_t{4}, std::size_t{std::thread::hardware_concurrency()});
+  const std::size_t threads = bytes < worth_threads ? 1 : (std::min)(most, count);
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> errors(count);
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+        next = count;  // those before it are under way
+      }
+    }
+  };
+  {
+    std::vector<std::future<void>> others;
+    try {
+      while (others.size() + 1 < threads) others.push_back(std::async(std::launch::async, run));
+    } catch (const std::system_error&) {  // no more threads: those there are do it
+    }
+    run();
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+}
+
 }  // namespace detail
 
 inline Reader::Reader(const std::filesystem::path& path, const Limits& limits, FileSystem& files)
@@ -151,8 +187,12 @@ inline void Reader::verify() {
 inline StateFile read(const std::filesystem::path& path, const Limits& limits, FileSystem& files) {
   Reader reader(path, limits, files);
   StateFile file;
-  file.tensors.reserve(reader.header_.tensors.size());
-  for (TensorInfo& tensor : reader.header_.tensors) file.tensors.push_back(reader.take(std::move(tensor)));
+  std::vector<TensorInfo>& infos = reader.header_.tensors;
+  std::int64_t bytes = 0;
+  for (const TensorInfo& info : infos) bytes += info.bytes;
+  file.tensors.resize(infos.size());
+  detail::for_each_tensor(infos.size(), bytes,
+                          [&](std::size_t i) { file.tensors[i] = reader.take(std::move(infos[i])); });
   file.metadata = std::move(reader.header_.metadata);
   return file;
 }
