@@ -10,8 +10,6 @@ BOOST_AUTO_TEST_SUITE(checksum_tests)
 
 using namespace halfstep;
 
-BOOST_AUTO_TEST_SUITE(checksum)
-
 BOOST_AUTO_TEST_CASE(the_check_value_of_crc_32) {
   // Of the catalogue of parametrised CRC algorithms: CRC-32/ISO-HDLC.
   BOOST_TEST(crc32(std::as_bytes(std::span(std::string_view("123456789")))) == 0xcbf43926u);
@@ -59,7 +57,5 @@ BOOST_AUTO_TEST_CASE(hexadecimal_digits_there_and_back) {
     BOOST_TEST(!detail::from_hex(other), other);
   }
 }
-
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

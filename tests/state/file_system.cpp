@@ -35,8 +35,6 @@ int error_of(const Call& call) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(file_system)
-
 BOOST_AUTO_TEST_CASE(a_file_is_written_once_and_read_anywhere) {
   const test::TemporaryFolder folder;
   FileSystem& files = system_files();
@@ -142,7 +140,5 @@ BOOST_AUTO_TEST_CASE(a_write_that_takes_nothing_is_an_error_and_no_endless_loop)
   } files;
   BOOST_TEST(error_of([&] { detail::write_all(files, -1, test::bytes_of("x")); }) == EIO);
 }
-
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -61,8 +61,6 @@ std::size_t files_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(generations)
-
 BOOST_AUTO_TEST_CASE(a_run_without_generations_has_no_latest) {
   const test::TemporaryFolder folder;
   for (const auto& place : {folder.path(), folder / "not/there"}) {
@@ -380,7 +378,5 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_listed_is_an_error_and_not_an_empty
   files.fail_calls_named("read", EIO);
   BOOST_TEST(holds(test::refusal<CheckpointError>([&] { generations.latest(); }), std::strerror(EIO)));
 }
-
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

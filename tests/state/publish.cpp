@@ -55,8 +55,6 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(publish_file)
-
 BOOST_AUTO_TEST_CASE(a_file_appears_and_is_replaced_and_nothing_else_stays) {
   const test::TemporaryFolder folder;
   publish_text(system_files(), folder / "state", large_text('a'));
@@ -325,7 +323,5 @@ BOOST_AUTO_TEST_CASE(a_folder_is_made_with_those_above_it) {
   files.fail_calls_named("mkdir", ENOSPC);
   BOOST_CHECK_THROW(make_folder(files, folder / "d"), CheckpointError);
 }
-
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -23,8 +23,6 @@ std::vector<T> values(const TensorData& tensor) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(safetensors_from_python)
-
 // data/make_from_python.py holds the same numbers.
 BOOST_AUTO_TEST_CASE(a_file_of_pythons_package_has_its_numbers) {
   const StateFile file = safetensors::read(HALFSTEP_SOURCE_DIR "/tests/state/data/from_python.safetensors");
@@ -55,7 +53,5 @@ BOOST_AUTO_TEST_CASE(a_file_of_pythons_package_has_its_numbers) {
   BOOST_TEST((file.find("nothing")->shape == std::vector<std::int64_t>{0, 7}));
   BOOST_TEST(file.find("nothing")->bytes.empty());
 }
-
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

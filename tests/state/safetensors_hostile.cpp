@@ -224,8 +224,6 @@ const std::vector<Hostile> hostile_files{
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(safetensors_hostile)
-
 BOOST_DATA_TEST_CASE(a_hostile_file_is_refused_for_what_it_has, boost::unit_test::data::make(hostile_files)) {
   const std::string message = test::refusal<CheckpointError>([&] { parsed(sample.file); });
   BOOST_TEST(holds(message, sample.refusal), sample.what << ": " << message);
@@ -307,7 +305,5 @@ BOOST_AUTO_TEST_CASE(reads_that_give_less_than_was_asked_are_continued) {
   BOOST_TEST(
       (file.tensors.at(0).bytes == std::vector{std::byte{0}, std::byte{1}, std::byte{2}, std::byte{3}}));
 }
-
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()
