@@ -7,8 +7,6 @@ BOOST_AUTO_TEST_SUITE(dtype_tests)
 
 using namespace halfstep;
 
-BOOST_AUTO_TEST_SUITE(dtype)
-
 static_assert(dtype_of<float> == DType::f32 && dtype_of<double> == DType::f64);
 static_assert(dtype_of<float16> == DType::f16 && dtype_of<bfloat16> == DType::bf16);
 static_assert(dtype_of<bool> == DType::boolean && dtype_of<std::byte> == DType::u8);
@@ -41,7 +39,5 @@ BOOST_AUTO_TEST_CASE(a_name_must_be_exact) {
   for (const char* other : {"", "f32", "F3", "F32 ", "F8_E4M3", "C64", "float32"})
     BOOST_TEST(!find_dtype(other), other);
 }
-
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()
