@@ -43,11 +43,11 @@ BOOST_AUTO_TEST_CASE(the_diagnosis_is_the_same_for_every_number_of_threads) {
 BOOST_AUTO_TEST_CASE(a_skipped_window_explains_itself_where_that_is_asked_for) {
   Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
   trainer.diagnose_skips();
-  const Points good(4, 4, 3, 1);
+  const Points good(4, 4, 3, 1), also_good(4, 4, 3, 3);
   Points bad(4, 4, 3, 2);
   bad.inputs[7] = -std::numeric_limits<float>::infinity();
   trainer.accumulate(good);
-  trainer.accumulate(good);
+  trainer.accumulate(also_good);
   trainer.accumulate(bad);
   const StepReport report = trainer.update().report();
   BOOST_TEST_REQUIRE(report.diagnosis != nullptr);

@@ -87,7 +87,3 @@ BOOST_AUTO_TEST_CASE(without_the_cuda_headers_there_is_nothing_to_test) {
 }
 
 #endif
-
-BOOST_AUTO_TEST_SUITE(cuda_types_tests)
-
-BOOST_AUTO_TEST_SUITE_END()
