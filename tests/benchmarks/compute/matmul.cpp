@@ -4,6 +4,7 @@
 //
 //   GFLOP/s       ours, best of the run        bare_GFLOP/s  oneDNN's float primitive, best of the run
 //   of_bare       ours / oneDNN's              peak_GFLOP/s  fused multiply-adds in registers, all threads
+//   of_bare_bfloat16  ours / oneDNN's primitive for bfloat16, where that is what is multiplied
 
 #include <benchmark/benchmark.h>
 
@@ -11,6 +12,8 @@
 #include <chrono>
 #include <cstdint>
 #include <halfstep/compute/matmul.hpp>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
 #if HALFSTEP_WITH_ONEDNN
@@ -80,6 +83,14 @@ void product(benchmark::State& state, Way way) {
                                                   false, compute::detail::max_threads()});
   const auto bare = [&] { prepared.execute(stream, bare_x.data(), bare_w.data(), nullptr, bare_y.data()); };
   bare();
+  double native_best = 1e9;
+  std::unique_ptr<compute::detail::OnednnMatmul> native;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    native = std::make_unique<compute::detail::OnednnMatmul>(
+        engine, compute::detail::OnednnProblem{m, n, k, k, k, n, Data::bf16, Data::bf16, false, true, false, false,
+                                               compute::detail::max_threads()});
+    native->execute(stream, x.data(), w.data(), nullptr, y.data());
+  }
 #endif
   // Small products are timed many at once.
   const double work = 2e-9 * static_cast<double>(m * n * k);
@@ -95,11 +106,21 @@ void product(benchmark::State& state, Way way) {
     bare_best = (std::min)(bare_best, seconds([&] {
                                         for (int i = 0; i < repeats; ++i) bare();
                                       }) / repeats);
+    if (native != nullptr) {
+      native_best = (std::min)(native_best, seconds([&] {
+                                              for (int i = 0; i < repeats; ++i) {
+                                                native->execute(stream, x.data(), w.data(), nullptr, y.data());
+                                              }
+                                            }) / repeats);
+    }
 #endif
   }
   state.counters["GFLOP/s"] = work / best;
   state.counters["bare_GFLOP/s"] = work / bare_best;
   state.counters["of_bare"] = bare_best / best;
+#if HALFSTEP_WITH_ONEDNN
+  if (native != nullptr) state.counters["of_bare_bfloat16"] = native_best / best;
+#endif
   state.counters["peak_GFLOP/s"] = peak(host);
 }
 
