@@ -109,7 +109,8 @@ class [[nodiscard]] Gradients<Unscaled> {
  public:
   explicit Gradients(detail::WindowHandle window) : window_(std::move(window)) {}
 
-  /// Euclidean norm over all parameters, before any clipping; infinite or NaN if a gradient is.
+  /// Euclidean norm over all parameters, before any clipping since the last `for_each`, which writes down what clipping
+  /// has left; infinite or NaN if a gradient is.
   double norm() const { return window_.get().norm(); }
   bool is_finite() const { return window_.get().is_finite(); }
 
