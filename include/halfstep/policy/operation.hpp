@@ -7,11 +7,19 @@ namespace halfstep {
 /// What a policy can be asked about. An operation belongs to the group that it derives from.
 namespace operation {
 struct Matmul {};
+struct Attention : Matmul {};
 struct Activation {};
 struct Relu : Activation {};
 struct Gelu : Activation {};
+struct Silu : Activation {};
+struct Swiglu : Activation {};
+struct Rotary : Activation {};
 struct Softmax {};
 struct Normalization {};
+struct LayerNorm : Normalization {};
+struct RmsNorm : Normalization {};
+/// Looking rows up, in float by default; the product with a tied embedding is a Matmul.
+struct Embedding {};
 struct Loss {};
 
 /// A list of operations or whole groups, for a policy's `in_float` and `in_compute_type`.
