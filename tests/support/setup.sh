@@ -64,6 +64,7 @@ need_toolchain() {
 need_example_libraries() {
   need have_header fmt/core.h libfmt-dev
   need have_header CLI/CLI.hpp libcli11-dev
+  want have_header pcre2.h libpcre2-dev
 }
 
 # Installs what need and want have noted. What is wanted but cannot be had costs speed or some checks, not the build.
@@ -87,6 +88,7 @@ install_missing() {
 without() {
   case $1 in
     libdnnl-dev) echo "matmuls use the portable loops, which are slower." ;;
+    libpcre2-dev) echo "the example gpt reads no vocabulary whose file splits text by a pattern of its own." ;;
     clang | libomp-dev) echo "the checks with a second compiler are skipped or do without OpenMP." ;;
     *) echo "some checks are skipped." ;;
   esac
