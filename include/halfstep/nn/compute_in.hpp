@@ -16,6 +16,11 @@ struct ComputeIn : Layer {
   auto operator()(Tape& tape, const Input& input) const {
     return Layer::template apply<T>(tape, input);
   }
+  /// Of a norm: the residual add with the norm in T.
+  template <class Tape, class X, class Branch>
+  auto add(Tape& tape, const X& x, const Branch& branch) const {
+    return Layer::template add<T>(tape, x, branch);
+  }
 };
 
 }  // namespace halfstep

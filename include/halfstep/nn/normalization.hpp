@@ -1,0 +1,387 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <halfstep/compute/column_sum.hpp>
+#include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/reduce.hpp>
+#include <halfstep/error.hpp>
+#include <halfstep/nn/add.hpp>
+#include <halfstep/nn/parameter.hpp>
+#include <halfstep/nn/store_gradient.hpp>
+#include <halfstep/nn/sum.hpp>
+#include <halfstep/nn/variable.hpp>
+#include <halfstep/numeric/bits.hpp>
+#include <halfstep/numeric/option_fault.hpp>
+#include <halfstep/numeric/simd.hpp>
+#include <halfstep/numeric/traits.hpp>
+#include <halfstep/tensor/tensor.hpp>
+#include <string>
+
+namespace halfstep {
+
+/// What a norm with a fused residual gives: the sum x + branch, and its norm.
+template <class S, class Y>
+struct NormalizedSum {
+  Variable<S> sum;
+  Variable<Y> normed;
+};
+
+namespace detail {
+
+/// What LayerNorm and RmsNorm share: a row becomes (x - center) * scale, times weight, plus bias. They differ
+/// in a `Rule`, which measures center and scale.
+struct RowNorm {
+  float center;
+  float scale;
+};
+
+template <class X>
+struct CenteredTerm {
+  const X* row;
+  float center;
+  float operator()(std::int64_t j) const { return static_cast<float>(row[j]) - center; }
+};
+template <class X>
+struct CenteredSquareTerm {
+  const X* row;
+  float center;
+  float operator()(std::int64_t j) const {
+    const float distance = static_cast<float>(row[j]) - center;
+    return distance * distance;
+  }
+};
+
+template <class Term>
+float mean_of(const Term& term, std::int64_t width) {
+  return compute::detail::reduce_range(0, width, term, 0.0f, compute::Plus{}) / static_cast<float>(width);
+}
+
+/// 1 / sqrt(mean_square + epsilon). Squares beyond float's range make a row of NaN, which is seen, where an
+/// infinity here would make one of zeros, which is not.
+inline float scale_of(float mean_square, float epsilon) {
+  return is_finite(mean_square) ? 1.0f / std::sqrt(mean_square + epsilon) : float_of(0x7fc00000u);
+}
+
+struct LayerNormRule {
+  static constexpr bool centers = true;
+  /// Mean, and then variance around it: E[x^2] - E[x]^2 would cancel. The mean is corrected by the mean
+  /// distance from it, so that a row of equal numbers is zeros and not its own rounding times 1 /
+  /// sqrt(epsilon).
+  template <class X>
+  static RowNorm measure(const X* row, std::int64_t width, float epsilon) {
+    const float first = mean_of(ValueTerm<X>{row}, width);
+    const float mean = first + mean_of(CenteredTerm<X>{row, first}, width);
+    return {mean, scale_of(mean_of(CenteredSquareTerm<X>{row, mean}, width), epsilon)};
+  }
+};
+
+struct RmsNormRule {
+  static constexpr bool centers = false;
+  template <class X>
+  static RowNorm measure(const X* row, std::int64_t width, float epsilon) {
+    return {0.0f, scale_of(mean_of(CenteredSquareTerm<X>{row, 0.0f}, width), epsilon)};
+  }
+};
+
+/// Rows, and how they are cut into tasks: the same for every number of threads.
+struct RowBlocks {
+  std::int64_t rows;
+  std::int64_t width;
+
+  std::int64_t rows_of_task() const { return compute::detail::rows_of_column_block(width); }
+  std::int64_t tasks() const { return (rows + rows_of_task() - 1) / rows_of_task(); }
+  /// Calls `function(row)` for each row of a task.
+  template <class Function>
+  void for_rows_of(std::int64_t task, const Function& function) const {
+    const std::int64_t begin = task * rows_of_task();
+    const std::int64_t end = begin + rows_of_task() < rows ? begin + rows_of_task() : rows;
+    for (std::int64_t row = begin; row < end; ++row) function(row);
+  }
+};
+
+/// Rows that are there, and rows that are made on the way as the sum of two others.
+template <class X>
+struct StoredRows {
+  const X* values;
+  const X* at(std::int64_t offset, std::int64_t) const { return values + offset; }
+};
+template <class A, class B, class S>
+struct SummedRows {
+  const A* a;
+  const B* b;
+  S* sum;
+  const S* at(std::int64_t offset, std::int64_t width) const {
+    add_range(a + offset, b + offset, sum + offset, width);
+    return sum + offset;
+  }
+};
+
+template <class Rule, class Rows, class Y>
+struct NormalizeRows {
+  RowBlocks blocks;
+  Rows input;
+  const float* weight;
+  const float* bias;  // may be null
+  float epsilon;
+  RowNorm* norms;
+  Y* result;
+
+  void operator()(std::int64_t task) const {
+    blocks.for_rows_of(task, [this](std::int64_t row) {
+      const std::int64_t width = blocks.width;
+      const auto* x = input.at(row * width, width);
+      const RowNorm norm = Rule::measure(x, width, epsilon);
+      norms[row] = norm;
+      Y* y = result + row * width;
+      const float *w = weight, *b = bias;
+      if (b == nullptr) {
+        HALFSTEP_SIMD
+        for (std::int64_t j = 0; j < width; ++j) {
+          y[j] = static_cast<Y>((static_cast<float>(x[j]) - norm.center) * norm.scale * w[j]);
+        }
+      } else {
+        HALFSTEP_SIMD
+        for (std::int64_t j = 0; j < width; ++j) {
+          y[j] = static_cast<Y>((static_cast<float>(x[j]) - norm.center) * norm.scale * w[j] + b[j]);
+        }
+      }
+    });
+  }
+};
+
+/// One row of a norm, as its backward pass sees it.
+template <class X, class Y>
+struct NormRow {
+  const X* x;
+  const Y* dy;
+  const float* weight;
+  RowNorm norm;
+  std::int64_t width;
+
+  float normalized(std::int64_t j) const { return (static_cast<float>(x[j]) - norm.center) * norm.scale; }
+  float weighted_gradient(std::int64_t j) const { return static_cast<float>(dy[j]) * weight[j]; }
+
+  /// With g = dy * weight and n the normalised row:  dx = scale * (g - mean(g) - n * mean(g n)); what does
+  /// not center has no mean(g).
+  template <class Rule>
+  void input_gradient(const GradientTarget<X>& target) const {
+    const NormRow row = *this;
+    float mean = 0.0f;
+    if constexpr (Rule::centers) {
+      mean = mean_of([row](std::int64_t j) { return row.weighted_gradient(j); }, width);
+    }
+    const float slope =
+        mean_of([row](std::int64_t j) { return row.weighted_gradient(j) * row.normalized(j); }, width);
+    HALFSTEP_SIMD
+    for (std::int64_t j = 0; j < row.width; ++j) {
+      store_gradient(target, j,
+                     row.norm.scale * ((row.weighted_gradient(j) - mean) - row.normalized(j) * slope));
+    }
+  }
+  void add_to_weight(float* sums) const {
+    const NormRow row = *this;
+    HALFSTEP_SIMD
+    for (std::int64_t j = 0; j < row.width; ++j) sums[j] += static_cast<float>(row.dy[j]) * row.normalized(j);
+  }
+  void add_to_bias(float* sums) const {
+    const NormRow row = *this;
+    HALFSTEP_SIMD
+    for (std::int64_t j = 0; j < row.width; ++j) sums[j] += static_cast<float>(row.dy[j]);
+  }
+};
+
+/// What becomes of an input's gradient row after it is written: nothing, or it goes on to the terms of the
+/// sum that the input is (GradientOfTerms).
+struct GoesNowhere {
+  explicit operator bool() const { return false; }
+  template <class X>
+  void store(const X*, std::int64_t, std::int64_t) const {}
+};
+
+/// Gradients of a block of rows while each is in the cache; those of the parameters as partial sums, one row
+/// of them for each task.
+template <class Rule, class X, class Y, class Onward>
+struct NormGradientRows {
+  RowBlocks blocks;
+  const X* x;
+  const Y* dy;
+  const float* weight;
+  const RowNorm* norms;
+  GradientTarget<X> input_gradient;  // may be empty
+  Onward onward;
+  float* weight_partials;  // may be null
+  float* bias_partials;    // may be null
+
+  void operator()(std::int64_t task) const {
+    const std::int64_t width = blocks.width;
+    float* weight_sums = partial(weight_partials, task);
+    float* bias_sums = partial(bias_partials, task);
+    blocks.for_rows_of(task, [&](std::int64_t index) {
+      const std::int64_t begin = index * width;
+      const NormRow<X, Y> row{x + begin, dy + begin, weight, norms[index], width};
+      if (input_gradient) {
+        const GradientTarget<X> target{input_gradient.data + begin, input_gradient.accumulate};
+        row.template input_gradient<Rule>(target);
+        if (onward) onward.store(target.data, begin, width);
+      }
+      if (weight_sums != nullptr) row.add_to_weight(weight_sums);
+      if (bias_sums != nullptr) row.add_to_bias(bias_sums);
+    });
+  }
+
+ private:
+  float* partial(float* partials, std::int64_t task) const {
+    if (partials == nullptr) return nullptr;
+    float* sums = partials + task * blocks.width;
+    for (std::int64_t j = 0; j < blocks.width; ++j) sums[j] = 0.0f;
+    return sums;
+  }
+};
+
+template <class Rule, class X, class Y>
+struct NormBackward {
+  Variable<X> input;
+  Parameter weight;
+  Parameter bias;
+  bool has_bias;
+  const float* weight_values;
+  const RowNorm* norms;
+
+  template <class Tape>
+  void operator()(Tape& tape, Tensor<const Y> output_gradient) const {
+    run(tape, output_gradient, tape.gradient_target(input), GoesNowhere{});
+  }
+
+  template <class Tape, class Onward>
+  void run(Tape& tape, Tensor<const Y> output_gradient, const GradientTarget<X>& target,
+           const Onward& onward) const {
+    const RowBlocks blocks{input.rows(), input.columns()};
+    const auto weight_target = tape.gradient_target(weight);
+    const auto bias_target = has_bias ? tape.gradient_target(bias) : GradientTarget<float>{};
+    float* weight_partials = partials(tape, blocks, weight_target);
+    float* bias_partials = partials(tape, blocks, bias_target);
+    compute::for_each_task(
+        tape.device(), blocks.tasks(),
+        NormGradientRows<Rule, X, Y, Onward>{blocks, input.data(), output_gradient.data(), weight_values,
+                                             norms, target, onward, weight_partials, bias_partials});
+    add_up(tape, blocks, weight_partials, weight_target);
+    add_up(tape, blocks, bias_partials, bias_target);
+  }
+
+ private:
+  template <class Tape>
+  static float* partials(Tape& tape, const RowBlocks& blocks, const GradientTarget<float>& target) {
+    return target ? tape.arena().template allocate<float>(blocks.tasks() * blocks.width) : nullptr;
+  }
+  template <class Tape>
+  static void add_up(Tape& tape, const RowBlocks& blocks, float* partials,
+                     const GradientTarget<float>& target) {
+    if (!target) return;
+    compute::for_each_chunk(tape.device(), (blocks.width + compute::chunk_size - 1) / compute::chunk_size,
+                            compute::detail::ColumnSumTotal{partials, blocks.tasks(), blocks.width,
+                                                            target.accumulate, target.data});
+  }
+};
+
+/// The backward pass of norm and residual together: all that uses the sum has given its gradient by now, so
+/// that the norm's is added to it and goes on to the two terms in the same pass.
+template <class Rule, class A, class B, class S, class Y>
+struct NormalizedSumBackward {
+  NormBackward<Rule, S, Y> norm;
+  Variable<A> a;
+  Variable<B> b;
+
+  template <class Tape>
+  void operator()(Tape& tape, Tensor<const Y> output_gradient) const {
+    const GradientTarget<S> target = tape.gradient_target(norm.input);
+    if (!target) return norm.run(tape, output_gradient, target, GoesNowhere{});
+    norm.run(tape, output_gradient, target, gradient_of_terms(tape, a, b, target.data));
+    // Nothing is left for the sum's own backward pass.
+    norm.input.slot()->written = false;
+  }
+};
+
+/// A norm of the rows of `input`, which `rows` gives or makes: what of it goes into `result`, and what its
+/// backward pass keeps.
+template <class Rule, class X, class Rows, class Y, class Tape>
+NormBackward<Rule, X, Y> normalize(Tape& tape, const Variable<X>& input, const Rows& rows,
+                                   const Parameter& weight, const Parameter* bias, float epsilon,
+                                   const Tensor<Y>& result) {
+  const RowBlocks blocks{input.rows(), input.columns()};
+  const float* w = tape.template weight<float>(weight).data();
+  const float* b = bias != nullptr ? tape.template weight<float>(*bias).data() : nullptr;
+  RowNorm* norms = tape.arena().template allocate<RowNorm>(blocks.rows);
+  compute::for_each_task(tape.device(), blocks.tasks(),
+                         NormalizeRows<Rule, Rows, Y>{blocks, rows, w, b, epsilon, norms, result.data()});
+  return {input, weight, bias != nullptr ? *bias : Parameter{}, bias != nullptr, w, norms};
+}
+
+template <class Tape>
+bool trains_norm(const Tape& tape, const Parameter& weight, const Parameter* bias) {
+  return tape.trains(weight) || (bias != nullptr && tape.trains(*bias));
+}
+
+inline void check_norm_input(const char* name, const Shape& input, const Parameter& weight) {
+  const std::int64_t width = weight.shape.size();
+  if (input.rank() >= 1 && input.columns() == width) return;
+  throw ShapeError(std::string(name) + "{" + std::to_string(width) + "} got an input of shape " +
+                   input.text() + ": its last extent must be " + std::to_string(width) +
+                   "; reshape the input or build the norm as " + name + "{" +
+                   std::to_string(input.columns()) + "}");
+}
+
+/// The norm of `input` in type Y.
+template <class Operation, class Rule, class Y, class Tape, class Input>
+Variable<Y> record_norm(Tape& tape, const Input& given, const Parameter& weight, const Parameter* bias,
+                        float epsilon) {
+  const auto x = tape.variable(given);
+  using X = typename decltype(x)::value_type;
+  const Tensor<Y> result = tape.template allocate<Y>(x.shape());
+  const auto backward = normalize<Rule>(tape, x, StoredRows<X>{x.data()}, weight, bias, epsilon, result);
+  return tape.record(Operation{}, result, x.requires_gradient() || trains_norm(tape, weight, bias), backward);
+}
+
+/// The sum of the two in their wider type, and its norm in type Y.
+template <class Operation, class Rule, class Y, class Tape, class InputA, class InputB>
+auto record_normalized_sum(Tape& tape, const InputA& given_x, const InputB& given_branch,
+                           const Parameter& weight, const Parameter* bias, float epsilon) {
+  const auto a = tape.variable(given_x);
+  const auto b = tape.variable(given_branch);
+  using A = typename decltype(a)::value_type;
+  using B = typename decltype(b)::value_type;
+  using S = sum_type<A, B>;
+  if (a.shape() != b.shape()) {
+    throw ShapeError("the residual add of a norm: x has shape " + a.shape().text() + ", the branch " +
+                     b.shape().text() + "; both must have one shape");
+  }
+  const Tensor<S> sum = tape.template allocate<S>(a.shape());
+  const Tensor<Y> result = tape.template allocate<Y>(a.shape());
+  auto backward =
+      normalize<Rule>(tape, Variable<S>{sum, nullptr}, SummedRows<A, B, S>{a.data(), b.data(), sum.data()},
+                      weight, bias, epsilon, result);
+  // The sum stands first on the tape, so that its backward pass would come after the norm's.
+  const bool terms_want = a.requires_gradient() || b.requires_gradient();
+  const Variable<S> total = tape.record(operation::Add{}, sum, terms_want, AddBackward<A, B, S>{a, b});
+  backward.input = total;
+  const Variable<Y> normed = tape.record(Operation{}, result, terms_want || trains_norm(tape, weight, bias),
+                                         NormalizedSumBackward<Rule, A, B, S, Y>{backward, a, b});
+  return NormalizedSum<S, Y>{total, normed};
+}
+
+/// The shape of a norm's parameters, once its numbers are known to be sound.
+inline Shape norm_shape(const char* name, std::int64_t width, float epsilon) {
+  if (width < 1) {
+    throw ConfigurationError(std::string(name) + "{" + std::to_string(width) +
+                             "}: the width, the last extent of its inputs, must be 1 or more");
+  }
+  if (!(epsilon >= 0.0f && is_finite(epsilon))) {
+    throw ConfigurationError(std::string(name) + ": epsilon is " +
+                             describe_number(static_cast<double>(epsilon)) +
+                             "; it must be finite and 0 or more");
+  }
+  return {width};
+}
+
+}  // namespace detail
+}  // namespace halfstep
