@@ -9,6 +9,7 @@
 #include <halfstep/error.hpp>
 #include <halfstep/evidence/diagnose.hpp>
 #include <halfstep/nn/add.hpp>
+#include <halfstep/nn/attention.hpp>
 #include <halfstep/nn/compute_in.hpp>
 #include <halfstep/nn/cross_entropy.hpp>
 #include <halfstep/nn/dropout.hpp>
