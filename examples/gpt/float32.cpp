@@ -1,0 +1,3 @@
+#include "run_policy.hpp"
+
+template void gpt::run<halfstep::Float32Policy>(const gpt::Settings&);
