@@ -16,7 +16,8 @@ import sys
 import numpy
 import torch
 
-TOPICS = ["grad_scaler", "clip", "optimizers", "schedules", "operations", "training", "differences"]
+TOPICS = ["grad_scaler", "clip", "optimizers", "schedules", "operations", "transformer", "training",
+          "differences"]
 
 
 def main():

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <halfstep/halfstep.hpp>
 
+#include "golden/beside_pytorch.hpp"
 #include "golden/golden.hpp"
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
@@ -17,67 +18,6 @@ using namespace halfstep::test;
 namespace {
 
 using Policies = boost::mpl::list<Float32Policy, Float16ScaledPolicy, BFloat16Policy>;
-
-/// One rounding to T, as a share of the number.
-template <class T>
-constexpr double rounding = 0x1p-24;
-template <>
-constexpr double rounding<float16> = 0x1p-11;
-template <>
-constexpr double rounding<bfloat16> = 0x1p-8;
-/// Half of the smallest number that T has.
-template <class T>
-constexpr double smallest_rounding = 0;
-template <>
-constexpr double smallest_rounding<float16> = 0x1p-25;
-
-template <class Policy>
-struct Golden {
-  using T = typename Policy::compute_type;
-  GoldenFile file{"operations"};
-
-  std::string name(const std::string& operation, const std::string& tensor) const {
-    return std::string(Policy::name) + "." + operation + "." + tensor;
-  }
-  std::vector<float> values(const std::string& operation, const std::string& tensor) const {
-    return file.read(name(operation, tensor)).values;
-  }
-  float number(const std::string& operation, const std::string& tensor) const {
-    return file.number(name(operation, tensor));
-  }
-  Watched<T> input(const std::string& operation) const {
-    const auto x = file.read(name(operation, "x"));
-    return {x.shape, x.values};
-  }
-  /// |ours - PyTorch's| <= roundings * (one rounding to T of the number) + absolute.
-  void compare(const std::string& operation, const std::string& tensor, const std::vector<float>& ours,
-               double roundings, double absolute = 0) const {
-    const std::vector<float> theirs = values(operation, tensor);
-    BOOST_TEST_REQUIRE(ours.size() == theirs.size());
-    double furthest = 0;
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
-      const double bound = rounding<T> * std::abs(b) + (std::max)(smallest_rounding<T>, absolute / roundings);
-      if (a == b) continue;
-      furthest = (std::max)(furthest, std::abs(a - b) / bound);
-      BOOST_TEST(std::abs(a - b) <= roundings * bound, name(operation, tensor)
-                                                           << "[" << i << "] is " << a << ", not " << b);
-    }
-    if (furthest > 0)
-      BOOST_TEST_MESSAGE(name(operation, tensor) << ": " << furthest << " of " << roundings << " roundings");
-  }
-};
-
-// Both compute in float and round once: where a float ends up near the middle between two numbers of T, they
-// may take neighbours, which are two roundings apart. In float32 the functions themselves differ by a few
-// units.
-template <class T>
-constexpr double neighbours = 2.01;
-template <>
-constexpr double neighbours<float> = 8;
-
-// A sum of float products in another order: roundings of float relative to the largest terms.
-constexpr double sum_order = 1e-6;
 
 struct OneLinear {
   Linear layer;
@@ -99,7 +39,7 @@ void set(Session& session, const char* parameter, const std::vector<float>& valu
 template <class Policy>
 void check_linear(const std::string& operation, bool bias) {
   using T = typename Policy::compute_type;
-  const Golden<Policy> golden;
+  const Golden<Policy> golden{GoldenFile("operations")};
   auto x = golden.input(operation);
   const auto dy = golden.values(operation, "dy");
   const std::int64_t in = x.shape.columns(), out = static_cast<std::int64_t>(dy.size()) / x.shape.rows();
@@ -120,7 +60,7 @@ void check_linear(const std::string& operation, bool bias) {
 template <class Policy, class Function>
 void check_elementwise(const std::string& operation, const Function& function, double roundings,
                        double absolute) {
-  const Golden<Policy> golden;
+  const Golden<Policy> golden{GoldenFile("operations")};
   auto x = golden.input(operation);
   Session<Policy> session;
   const auto y = function(session.tape, watch(session.tape, x));
@@ -133,7 +73,7 @@ void check_elementwise(const std::string& operation, const Function& function, d
 template <class Policy, class Function>
 void check_loss(const std::string& operation, const Function& function) {
   using T = typename Policy::compute_type;
-  const Golden<Policy> golden;
+  const Golden<Policy> golden{GoldenFile("operations")};
   auto x = golden.input(operation);
   Session<Policy> session;
   const Loss loss = function(session.tape, watch(session.tape, x));
@@ -171,7 +111,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(gelu_and_its_approximation_are_pytorchs, Policy, P
 BOOST_AUTO_TEST_CASE_TEMPLATE(cross_entropy_with_smoothing_and_ignored_rows_is_pytorchs, Policy, Policies) {
   for (int number = 0; number < 5; ++number) {
     const std::string operation = "cross_entropy_" + std::to_string(number);
-    const Golden<Policy> golden;
+    const Golden<Policy> golden{GoldenFile("operations")};
     const auto labels = golden.file.template read<std::int64_t>(golden.name(operation, "labels"));
     const CrossEntropyOptions options{
         .ignore_index = golden.file.template number<std::int64_t>(golden.name(operation, "ignore_index")),
@@ -183,7 +123,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(cross_entropy_with_smoothing_and_ignored_rows_is_p
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(mean_squared_error_is_pytorchs, Policy, Policies) {
-  const auto target = Golden<Policy>().values("mean_squared_error", "target");
+  const auto target = Golden<Policy>{GoldenFile("operations")}.values("mean_squared_error", "target");
   check_loss<Policy>("mean_squared_error", [&](auto& tape, const auto& x) {
     return mean_squared_error(tape, x, Tensor<const float>(target.data(), x.shape()));
   });
@@ -199,7 +139,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_dropout_keeps_is_scaled_as_pytorchs, Policy, 
   using T = typename Policy::compute_type;
   for (int number = 0; number < 4; ++number) {
     const std::string operation = "dropout_" + std::to_string(number);
-    const Golden<Policy> golden;
+    const Golden<Policy> golden{GoldenFile("operations")};
     auto x = golden.input(operation);
     const float drop = golden.number(operation, "drop");
     // In PyTorch the probability is a double; as a float it is half a rounding off, which 1 / (1 - drop)
@@ -236,7 +176,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_dropout_keeps_is_scaled_as_pytorchs, Policy, 
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(conversion_from_float_is_pytorchs_to_the_bit, Policy, Policies) {
   using T = typename Policy::compute_type;
-  const Golden<Policy> golden;
+  const Golden<Policy> golden{GoldenFile("operations")};
   const auto x = golden.values("conversion", "x"), expected = golden.values("conversion", "y");
   for (std::size_t i = 0; i < x.size(); ++i) {
     BOOST_TEST(same_bits(static_cast<float>(static_cast<T>(x[i])), expected[i]),
