@@ -15,6 +15,7 @@
 #include <halfstep/nn/dropout.hpp>
 #include <halfstep/nn/embedding.hpp>
 #include <halfstep/nn/gelu.hpp>
+#include <halfstep/nn/head_cross_entropy.hpp>
 #include <halfstep/nn/layer_norm.hpp>
 #include <halfstep/nn/linear.hpp>
 #include <halfstep/nn/mean_squared_error.hpp>

@@ -167,37 +167,38 @@ struct CrossEntropyBackward {
   }
 };
 
-/// Checks the call and counts the rows that are not ignored.
+/// Checks the call of `function` and counts the rows that are not ignored.
 template <class Label>
-std::int64_t count_valid_labels(const Shape& logits, const Tensor<Label>& labels,
+std::int64_t count_valid_labels(const char* function, const Shape& logits, const Tensor<Label>& labels,
                                 const CrossEntropyOptions& options) {
   const std::int64_t rows = logits.rows(), classes = logits.columns();
   if (!(options.label_smoothing >= 0.0f && options.label_smoothing <= 1.0f)) {
-    throw ConfigurationError("cross_entropy: label_smoothing is " + std::to_string(options.label_smoothing) +
-                             "; it must be from 0 to 1");
+    throw ConfigurationError(std::string(function) + ": label_smoothing is " +
+                             std::to_string(options.label_smoothing) + "; it must be from 0 to 1");
   }
   if (logits.rank() == 0) {
-    throw ShapeError(
-        "cross_entropy: the logits are a scalar; their last extent must be the number of classes");
+    throw ShapeError(std::string(function) +
+                     ": the logits are a scalar; their last extent must be the number of classes");
   }
   if (logits.size() == 0) {
-    throw ShapeError("cross_entropy: empty batch, the logits have shape " + logits.text() +
+    throw ShapeError(std::string(function) + ": empty batch, the logits have shape " + logits.text() +
                      "; there must be at least one row and one class");
   }
   if (classes > (std::numeric_limits<std::int32_t>::max)()) {
-    throw ShapeError("cross_entropy: logits of shape " + logits.text() + " have more than 2^31 - 1 classes");
+    throw ShapeError(std::string(function) + ": logits of shape " + logits.text() +
+                     " have more than 2^31 - 1 classes");
   }
   if (labels.size() != rows) {
-    throw ShapeError("cross_entropy: logits of shape " + logits.text() + " have " + std::to_string(rows) +
-                     " rows, but there are " + std::to_string(labels.size()) + " labels of shape " +
-                     labels.shape().text() + "; there must be one for each row");
+    throw ShapeError(std::string(function) + ": logits of shape " + logits.text() + " have " +
+                     std::to_string(rows) + " rows, but there are " + std::to_string(labels.size()) +
+                     " labels of shape " + labels.shape().text() + "; there must be one for each row");
   }
   std::int64_t valid = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto label = static_cast<std::int64_t>(labels[row]);
     if (label == options.ignore_index) continue;
     if (label < 0 || label >= classes) {
-      throw ShapeError("cross_entropy: label " + std::to_string(label) + " at position " +
+      throw ShapeError(std::string(function) + ": label " + std::to_string(label) + " at position " +
                        std::to_string(row) + " is outside [0, " + std::to_string(classes) +
                        "), the classes of logits of shape " + logits.text() + "; ignore_index is " +
                        std::to_string(options.ignore_index));
@@ -228,7 +229,7 @@ requires std::integral<L> Loss cross_entropy(Tape& tape, const Input& logits, co
   const auto x = tape.variable(logits);
   using T = typename decltype(x)::value_type;
   using Label = std::remove_const_t<L>;
-  const std::int64_t valid = detail::count_valid_labels(x.shape(), labels, options);
+  const std::int64_t valid = detail::count_valid_labels("cross_entropy", x.shape(), labels, options);
   const std::int64_t rows = x.rows(), classes = x.columns();
   const detail::LabelWeights weights{1.0f - options.label_smoothing,
                                      options.label_smoothing / static_cast<float>(classes)};
