@@ -7,6 +7,7 @@
 #include <halfstep/error.hpp>
 #include <halfstep/nn/cast.hpp>
 #include <halfstep/nn/store_gradient.hpp>
+#include <halfstep/nn/store_value.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/simd.hpp>
 #include <halfstep/tensor/tensor.hpp>
@@ -31,7 +32,7 @@ template <class A, class B, class S>
 void add_range(const A* a, const B* b, S* sum, std::int64_t count) {
   HALFSTEP_SIMD
   for (std::int64_t i = 0; i < count; ++i) {
-    sum[i] = static_cast<S>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+    store_value(sum, i, static_cast<float>(a[i]) + static_cast<float>(b[i]));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <halfstep/nn/add.hpp>
 #include <halfstep/nn/parameter.hpp>
 #include <halfstep/nn/store_gradient.hpp>
+#include <halfstep/nn/store_value.hpp>
 #include <halfstep/nn/sum.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/bits.hpp>
@@ -138,12 +139,12 @@ struct NormalizeRows {
       if (b == nullptr) {
         HALFSTEP_SIMD
         for (std::int64_t j = 0; j < width; ++j) {
-          y[j] = static_cast<Y>((static_cast<float>(x[j]) - norm.center) * norm.scale * w[j]);
+          store_value(y, j, (static_cast<float>(x[j]) - norm.center) * norm.scale * w[j]);
         }
       } else {
         HALFSTEP_SIMD
         for (std::int64_t j = 0; j < width; ++j) {
-          y[j] = static_cast<Y>((static_cast<float>(x[j]) - norm.center) * norm.scale * w[j] + b[j]);
+          store_value(y, j, (static_cast<float>(x[j]) - norm.center) * norm.scale * w[j] + b[j]);
         }
       }
     });

@@ -6,6 +6,7 @@
 #include <halfstep/error.hpp>
 #include <halfstep/nn/cast.hpp>
 #include <halfstep/nn/store_gradient.hpp>
+#include <halfstep/nn/store_value.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/option_fault.hpp>
 #include <halfstep/numeric/simd.hpp>
@@ -99,8 +100,8 @@ struct RotaryRows {
         store_gradient(to_a, i, x * cosine - y * sine);
         store_gradient(to_b, i, y * cosine + x * sine);
       } else {
-        to_a.data[i] = static_cast<T>(x * cosine - y * sine);
-        to_b.data[i] = static_cast<T>(y * cosine + x * sine);
+        store_value(to_a.data, i, x * cosine - y * sine);
+        store_value(to_b.data, i, y * cosine + x * sine);
       }
     }
   }
