@@ -1,3 +1,3 @@
 #include "run_policy.hpp"
 
-template void gpt::run<halfstep::BFloat16Policy>(const gpt::Settings&);
+template gpt::Results gpt::run<halfstep::BFloat16Policy>(const gpt::Settings&, const gpt::Tokenizer&);

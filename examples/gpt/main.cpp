@@ -4,11 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <fstream>
+#include <halfstep/error.hpp>
 #include <halfstep/policy.hpp>
 #include <map>
 #include <string>
 
+#include "results_json.hpp"
 #include "run.hpp"
+#include "tokenizer_files.hpp"
 
 namespace {
 
@@ -85,6 +89,12 @@ void add_generation_options(CLI::App& app, gpt::Settings& settings) {
       ->capture_default_str();
 }
 
+gpt::Tokenizer tokenizer_of(const gpt::Settings& settings) {
+  if (settings.tokenizer.empty()) return gpt::Tokenizer::bytes();
+  if (settings.pattern.empty()) return gpt::read_tokenizer(settings.tokenizer);
+  return gpt::read_tokenizer(settings.tokenizer, settings.pattern);
+}
+
 int run(int argc, char** argv) {
   gpt::Settings settings;
   std::string policy = "bfloat16";
@@ -107,9 +117,15 @@ int run(int argc, char** argv) {
   settings.sampling.seed = settings.seed;
   settings.sizes.validate();
   settings.sampling.validate();
-  if (policy == "float32") gpt::run<halfstep::Float32Policy>(settings);
-  if (policy == "bfloat16") gpt::run<halfstep::BFloat16Policy>(settings);
-  if (policy == "float16") gpt::run<halfstep::Float16ScaledPolicy>(settings);
+  const gpt::Tokenizer tokenizer = tokenizer_of(settings);
+  const auto train = policy == "float32"    ? gpt::run<halfstep::Float32Policy>
+                     : policy == "bfloat16" ? gpt::run<halfstep::BFloat16Policy>
+                                            : gpt::run<halfstep::Float16ScaledPolicy>;
+  const gpt::Results results = train(settings, tokenizer);
+  if (settings.json.empty()) return 0;
+  std::ofstream file(settings.json);
+  file << gpt::json_of(results).dump(1) << '\n';
+  if (!file.flush()) throw halfstep::Error(settings.json + ": cannot be written");
   return 0;
 }
 

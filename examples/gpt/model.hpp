@@ -4,6 +4,7 @@
 #include <halfstep/halfstep.hpp>
 #include <halfstep/nn/add.hpp>
 #include <halfstep/nn/embedding.hpp>
+#include <halfstep/nn/head_cross_entropy.hpp>
 #include <optional>
 #include <string>
 #include <variant>
@@ -83,7 +84,7 @@ class Model {
   halfstep::Loss loss(Tape& tape, const Batch& batch) const {
     NoCache none;
     const auto last = hidden(tape, batch.inputs, 0, none);
-    return cross_entropy(tape, logits(tape, last), batch.targets);
+    return head_cross_entropy(tape, last, head_ ? head_->weight : tokens_.weight, batch.targets);
   }
 
  private:

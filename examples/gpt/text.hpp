@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "results.hpp"
 #include "tokenizer.hpp"
 
 namespace gpt {
@@ -60,16 +61,6 @@ struct Text {
     return Tokens(std::span<const std::uint16_t>(narrow),
                   {.sequence_length = context, .vocabulary = tokenizer.size()});
   }
-};
-
-/// A held-out loss and over how much it was taken.
-struct HeldOut {
-  double loss_sum = 0;
-  std::int64_t tokens = 0;
-  std::int64_t bytes = 0;
-  double nats_per_token() const { return loss_sum / static_cast<double>(tokens); }
-  /// What compares vocabularies.
-  double nats_per_byte() const { return loss_sum / static_cast<double>(bytes); }
 };
 
 /// The loss over the first `most_batches` batches of the held-out text, 0 for all.

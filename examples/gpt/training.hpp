@@ -6,10 +6,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <halfstep/evidence/json.hpp>
 #include <halfstep/halfstep.hpp>
 #include <halfstep/state/checkpoints.hpp>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +15,7 @@
 
 #include "generate.hpp"
 #include "model.hpp"
+#include "results.hpp"
 #include "settings.hpp"
 #include "speed.hpp"
 #include "text.hpp"
@@ -92,34 +91,15 @@ class Training {
     fmt::print("\n");
   }
 
-  /// Everything that was measured.
-  nlohmann::ordered_json json() const {
-    nlohmann::ordered_json document;
-    const ModelSizes& sizes = trainer_sizes_;
-    document["policy"] = Policy::name;
-    document["model"] = {{"architecture", sizes.architecture == Architecture::llama ? "llama" : "gpt2"},
-                         {"layers", sizes.layers},
-                         {"width", sizes.width},
-                         {"heads", sizes.heads},
-                         {"context", sizes.context},
-                         {"vocabulary", sizes.vocabulary},
-                         {"parameters", parameter_count()}};
-    document["batch"] = settings_.batch;
-    document["accumulate"] = settings_.accumulate;
-    document["tokens_per_second"] = halfstep::json_number(tokens_per_second());
-    document["peak_flops"] = halfstep::json_number(peak_);
-    document["model_flop_utilisation"] = halfstep::json_number(utilisation());
-    document["evaluations"] = nlohmann::ordered_json::array();
-    for (const auto& [done, result] : evaluations_) {
-      document["evaluations"].push_back({{"step", done},
-                                         {"nats_per_token", halfstep::json_number(result.nats_per_token())},
-                                         {"nats_per_byte", halfstep::json_number(result.nats_per_byte())},
-                                         {"tokens", result.tokens},
-                                         {"bytes", result.bytes}});
-    }
-    document["steps"] = nlohmann::ordered_json::array();
-    for (const halfstep::StepReport& report : steps_) document["steps"].push_back(report);
-    return document;
+  Results results() const {
+    return {.policy = std::string(Policy::name),
+            .sizes = trainer_sizes_,
+            .weights = parameter_count(),
+            .tokens_per_second = tokens_per_second(),
+            .peak = peak_,
+            .utilisation = utilisation(),
+            .evaluations = evaluations_,
+            .steps = steps_};
   }
 
  private:

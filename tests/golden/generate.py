@@ -17,7 +17,7 @@ import numpy
 import torch
 
 TOPICS = ["grad_scaler", "clip", "optimizers", "schedules", "operations", "transformer", "training",
-          "differences"]
+          "differences", "gpt"]
 
 
 def main():
