@@ -1,50 +1,84 @@
 #!/usr/bin/env bash
-# Builds the examples and trains the digits model under the three policies. --help says more.
+# Builds the examples and runs one: digits under the three policies, or gpt on the King James text. --help says more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/support/setup.sh
 
 usage() {
   cat <<'TEXT'
-examples/run.sh [--build FOLDER] [-D NAME=VALUE]... [options of digits]
+examples/run.sh [digits | gpt] [--build FOLDER] [-D NAME=VALUE]... [options of the program]
 
-Installs what is missing with the system's package manager (Debian, Ubuntu), configures, builds the examples and trains the
-digits model on the CPU under Float32Policy, BFloat16Policy and Float16ScaledPolicy. Progress while it runs, one table at the
-end. The first run takes minutes, later ones start training within seconds. No GPU and no CUDA toolkit are needed.
+Installs what is missing with the system's package manager (Debian, Ubuntu), configures and builds. Then
+
+  digits   (if none is named) trains the digits model on the CPU under Float32Policy, BFloat16Policy and
+           Float16ScaledPolicy: progress while it runs, one table at the end
+  gpt      trains a GPT of 4 layers, 256 wide, for 300 steps on the King James Bible, byte by byte, from scratch
+
+The first run takes minutes, later ones start training within seconds. No GPU and no CUDA toolkit are needed.
 
   --build FOLDER    build there instead of in build/examples
   -D NAME=VALUE     an option for CMake, e.g. -D HALFSTEP_WITH_ONEDNN=OFF
-  anything else     goes to digits, e.g. --epochs 5, --seed 3, --json figures.json
+  anything else     goes to the program, e.g. --epochs 5 or --json figures.json for digits,
+                    --policy float16 or --generate "In the beginning" for gpt (docs/gpt.md)
 
 Environment: CXX chooses the compiler (CXX=clang++), HALFSTEP_HIDE_CUDA=1 keeps away from a CUDA toolkit.
-All examples are then in the build folder's examples/: quickstart, custom_policy, digits and more.
+The programs are in the build folder's examples/. For digits all are built: quickstart, custom_policy and more.
 TEXT
 }
 
+program=digits
+case ${1:-} in
+  digits | gpt) program=$1; shift ;;
+esac
 build=build/examples
 cmake_options=()
-digits_options=()
+program_options=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --build) build=${2:?--build needs a folder}; shift ;;
     -D) cmake_options+=(-D "${2:?-D needs NAME=VALUE}"); shift ;;
     -D*) cmake_options+=("$1") ;;
-    *) digits_options+=("$1") ;;
+    *) program_options+=("$1") ;;
   esac
   shift
 done
 
+# The whole text, a verse a line after its place: "Ge1:1 In the beginning ...". Four megabytes, made once.
+king_james() {
+  if [ -s build/king-james.txt ]; then
+    return
+  fi
+  have_program bible || fail "The King James text comes from Debian's package bible-kjv, which could not be installed; give another file with --text."
+  mkdir -p build
+  bible -f ge1:1-rev22:21 >build/king-james.part || fail "The program bible did not give the text; give another file with --text."
+  mv build/king-james.part build/king-james.txt
+}
+
 say "Looking for what the examples need"
 need_toolchain
 need_example_libraries
+own_text=
+case " ${program_options[*]} " in
+  *" --text"* | *" --steps 0 "*) own_text=1 ;;
+esac
+if [ $program = gpt ] && [ -z "$own_text" ] && [ ! -s build/king-james.txt ]; then
+  want have_program bible bible-kjv
+fi
 install_missing
 
 say "Configuring $build"
 configure "$build" -D HALFSTEP_BUILD_TESTS=OFF "${cmake_options[@]}"
 
 say "Building with $(nproc) jobs"
-cmake --build "$build" -j "$(nproc)" || fail "The build failed: the first error above says where."
+targets=()
+[ $program = digits ] || targets=(--target "example_$program")
+cmake --build "$build" -j "$(nproc)" "${targets[@]}" || fail "The build failed: the first error above says where."
 
+if [ $program = gpt ]; then
+  [ -n "$own_text" ] || king_james
+  say "Training a GPT"
+  exec "$build/examples/gpt" "${program_options[@]}"
+fi
 say "Training on 1,437 handwritten digits under three policies"
-exec "$build/examples/digits" --policy all "${digits_options[@]}"
+exec "$build/examples/digits" --policy all "${program_options[@]}"

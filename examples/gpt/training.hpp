@@ -56,7 +56,7 @@ class Training {
     const std::int64_t last = settings_.stop_after > 0 ? std::min(settings_.stop_after, settings_.steps) : settings_.steps;
     describe();
     if (attempts() >= last) return;
-    const Text text = Text::read(settings_.text, tokenizer_, settings_.sizes.context);
+    const Text text = Text::read(settings_.text, tokenizer_, length());
     halfstep::Loader loader(text.training,
                             {.batch_size = std::min(settings_.batch, text.training.size()),
                              .drop_last = true,
@@ -64,6 +64,7 @@ class Training {
                              .windows_cross_epochs = true},
                             halfstep::Shuffled(settings_.seed));
     if (position_) loader.seek(*position_);
+    peak_ = measured_peak();
     fmt::print("{} tokens to train on, {} held out\n", text.training.tokens(), text.held_out.tokens());
     if (position_) fmt::print("goes on from step {}, epoch {}\n", attempts(), position_->epoch);
     while (attempts() < last) {
@@ -132,6 +133,8 @@ class Training {
                                        .no_decay()}});
   }
 
+  /// Tokens of a sequence: published weights may have fewer positions than the option says, or more.
+  std::int64_t length() const { return std::min(settings_.sizes.context, trainer_sizes_.context); }
   std::int64_t attempts() const { return trainer_.state().attempts; }
   static bool every(std::int64_t interval, std::int64_t done) { return interval > 0 && done % interval == 0; }
 
@@ -198,7 +201,7 @@ class Training {
   double tokens_per_second() const { return static_cast<double>(tokens_) / seconds_; }
   double utilisation() const {
     return tokens_per_second() *
-           operations_per_token(trainer_sizes_, weights_in_products(), settings_.sizes.context) / peak_;
+           operations_per_token(trainer_sizes_, weights_in_products(), length()) / peak_;
   }
 
   using Clock = std::chrono::steady_clock;
@@ -209,7 +212,7 @@ class Training {
   Trainer trainer_;
   std::optional<halfstep::Checkpoints> checkpoints_;
   std::optional<halfstep::LoaderPosition> position_;
-  double peak_ = measured_peak();
+  double peak_ = 0;
   double seconds_ = 0;
   std::int64_t tokens_ = 0;
   std::vector<halfstep::StepReport> steps_;

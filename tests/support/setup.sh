@@ -89,6 +89,7 @@ without() {
   case $1 in
     libdnnl-dev) echo "matmuls use the portable loops, which are slower." ;;
     libpcre2-dev) echo "the example gpt reads no vocabulary whose file splits text by a pattern of its own." ;;
+    bible-kjv) echo "the example gpt has no text of its own." ;;
     clang | libomp-dev) echo "the checks with a second compiler are skipped or do without OpenMP." ;;
     *) echo "some checks are skipped." ;;
   esac
