@@ -1,15 +1,13 @@
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
-#include <cmath>
 #include <cstdint>
 #include <halfstep/compute/matmul_tiles.hpp>
-#include <halfstep/error.hpp>
 #include <halfstep/nn/attention.hpp>
 #include <limits>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "support/refusal.hpp"
+#include "support/attention_case.hpp"
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
@@ -22,119 +20,10 @@ namespace {
 
 using Policies = boost::mpl::list<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 using Numbers = std::vector<double>;
-
-struct Case {
-  std::int64_t batch, queries, keys, heads, shared, width;
-  bool causal = true;
-  std::int64_t first = 0;
-  std::vector<std::int64_t> lengths = {};
-  float scale = 0.0f;
-
-  Shape query_shape() const { return {batch, queries, heads * width}; }
-  Shape key_shape() const { return {batch, keys, shared * width}; }
-  AttentionOptions options() const {
-    return {.heads = heads,
-            .key_value_heads = shared,
-            .causal = causal,
-            .scale = scale,
-            .first_query_position = first,
-            .lengths = lengths};
-  }
-  std::string text() const {
-    return std::to_string(batch) + " x " + std::to_string(queries) + " queries, " + std::to_string(keys) +
-           " keys, heads " + std::to_string(heads) + "/" + std::to_string(shared) + " of " +
-           std::to_string(width);
-  }
-};
-
-/// Attention as the formula has it, with every score at hand, in double.
-struct Reference {
-  Numbers y, dq, dk, dv;
-
-  /// `rounded_y` stands in rowsum(dO O), where there is any: what is kept is rounded to the type of the
-  /// operands.
-  Reference(const Case& c, const Numbers& q, const Numbers& k, const Numbers& v, const std::vector<float>& dy,
-            const std::vector<float>& rounded_y = {})
-      : y(q.size()), dq(q.size()), dk(k.size()), dv(v.size()) {
-    const double scale =
-        c.scale > 0 ? static_cast<double>(c.scale) : 1 / std::sqrt(static_cast<double>(c.width));
-    Numbers p(static_cast<std::size_t>(c.keys));
-    for (std::int64_t b = 0; b < c.batch; ++b) {
-      for (std::int64_t h = 0; h < c.heads; ++h) {
-        for (std::int64_t i = 0; i < c.queries; ++i) {
-          const std::size_t row = at((b * c.queries + i) * c.heads + h, c.width);
-          const std::int64_t length = c.lengths.empty() ? c.keys : c.lengths[static_cast<std::size_t>(b)];
-          const std::int64_t seen = c.causal ? (std::min)(length, c.first + i + 1) : length;
-          double largest = -std::numeric_limits<double>::infinity(), sum = 0, delta = 0;
-          const auto key = [&](std::int64_t j) {
-            return at((b * c.keys + j) * c.shared + h / (c.heads / c.shared), c.width);
-          };
-          const auto dot = [&](const auto& left, std::size_t l, const Numbers& right, std::size_t r) {
-            double total = 0;
-            for (std::size_t d = 0; d < static_cast<std::size_t>(c.width); ++d)
-              total += static_cast<double>(left[l + d]) * right[r + d];
-            return total;
-          };
-          for (std::int64_t j = 0; j < seen; ++j) {
-            p[static_cast<std::size_t>(j)] = scale * dot(q, row, k, key(j));
-            largest = (std::max)(largest, p[static_cast<std::size_t>(j)]);
-          }
-          for (std::int64_t j = 0; j < seen; ++j) sum += std::exp(p[static_cast<std::size_t>(j)] - largest);
-          for (std::int64_t j = 0; j < seen; ++j) {
-            double& probability = p[static_cast<std::size_t>(j)];
-            probability = std::exp(probability - largest) / sum;
-            for (std::size_t d = 0; d < static_cast<std::size_t>(c.width); ++d)
-              y[row + d] += probability * v[key(j) + d];
-          }
-          if (dy.empty()) continue;
-          for (std::size_t d = 0; d < static_cast<std::size_t>(c.width); ++d) {
-            delta += static_cast<double>(dy[row + d]) *
-                     (rounded_y.empty() ? y[row + d] : static_cast<double>(rounded_y[row + d]));
-          }
-          for (std::int64_t j = 0; j < seen; ++j) {
-            const double probability = p[static_cast<std::size_t>(j)];
-            const double ds = scale * probability * (dot(dy, row, v, key(j)) - delta);
-            for (std::size_t d = 0; d < static_cast<std::size_t>(c.width); ++d) {
-              dq[row + d] += ds * k[key(j) + d];
-              dk[key(j) + d] += ds * q[row + d];
-              dv[key(j) + d] += probability * static_cast<double>(dy[row + d]);
-            }
-          }
-        }
-      }
-    }
-  }
-
- private:
-  static std::size_t at(std::int64_t row, std::int64_t width) {
-    return static_cast<std::size_t>(row * width);
-  }
-};
-
+using Reference = AttentionReference;
+using Case = AttentionCase;
 template <class Policy>
-struct Run {
-  using T = typename Policy::compute_type;
-
-  explicit Run(const Case& c, float range = 2.0f)
-      : q(c.query_shape(), random_numbers(c.query_shape().size(), -range, range, 1)),
-        k(c.key_shape(), random_numbers(c.key_shape().size(), -range, range, 2)),
-        v(c.key_shape(), random_numbers(c.key_shape().size(), -range, range, 3)),
-        dy(rounded<T>(random_numbers(c.query_shape().size(), -1.0f, 1.0f, 4))) {}
-
-  void operator()(const Case& c) {
-    const auto result = attention(session.tape, watch(session.tape, q), watch(session.tape, k),
-                                  watch(session.tape, v), c.options());
-    static_assert(std::is_same_v<typename decltype(result)::value_type, T>);
-    BOOST_TEST((result.shape() == c.query_shape()));
-    y = floats(result.value());
-    session.backward(weighted_sum(session.tape, result, dy));
-  }
-  std::vector<std::vector<float>> all() const { return {y, q.gradient, k.gradient, v.gradient}; }
-
-  Session<Policy> session;
-  Watched<T> q, k, v;
-  std::vector<float> dy, y;
-};
+using Run = AttentionRun<Policy>;
 
 const std::vector<Case> cases{
     {1, 1, 1, 1, 1, 1},
@@ -196,6 +85,150 @@ BOOST_AUTO_TEST_CASE(gradients_match_central_differences) {
               float_tolerance);
   check_close(run.v.gradient, numeric_gradient(v, [&](const auto& x) { return loss(q, k, x); }),
               float_tolerance);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(one_packed_tensor_gives_the_bits_of_three, Policy, Policies) {
+  using T = typename Policy::compute_type;
+  const Case c{2, 37, 37, 4, 2, 6, true, 0, {37, 20}};
+  Run<Policy> separate(c);
+  separate(c);
+  const auto row_of = [&c](const std::vector<float>& values, std::int64_t row, std::int64_t width) {
+    const auto begin = values.begin() + row * width;
+    return std::vector<float>(begin, begin + width);
+  };
+  const auto pack = [&](const std::vector<float>& q, const std::vector<float>& k,
+                        const std::vector<float>& v) {
+    std::vector<float> packed;
+    for (std::int64_t row = 0; row < c.batch * c.queries; ++row) {
+      for (const auto& part : {row_of(q, row, c.heads * c.width), row_of(k, row, c.shared * c.width),
+                               row_of(v, row, c.shared * c.width)}) {
+        packed.insert(packed.end(), part.begin(), part.end());
+      }
+    }
+    return packed;
+  };
+  const auto numbers = [](const Watched<T>& watched) {
+    std::vector<float> result;
+    for (const T value : watched.values) result.push_back(static_cast<float>(value));
+    return result;
+  };
+  Session<Policy> session;
+  Watched<T> qkv({c.batch, c.queries, (c.heads + 2 * c.shared) * c.width},
+                 pack(numbers(separate.q), numbers(separate.k), numbers(separate.v)));
+  const auto y = attention(session.tape, watch(session.tape, qkv), c.options());
+  session.backward(weighted_sum(session.tape, y, separate.dy));
+  BOOST_TEST(floats(y.value()) == separate.y);
+  BOOST_TEST(qkv.gradient == pack(separate.q.gradient, separate.k.gradient, separate.v.gradient));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(queries_over_a_cache_of_keys_give_the_rows_of_the_whole, Policy, Policies) {
+  using T = typename Policy::compute_type;
+  const Case whole{1, 150, 150, 2, 1, 5};
+  Run<Policy> all(whole);
+  all(whole);
+  for (const std::int64_t first : {0, 1, 63, 95, 96, 100, 149}) {
+    const std::int64_t count = first == 149 ? 1 : (std::min)(std::int64_t{9}, 150 - first), columns = 10;
+    const std::vector<T> queries(all.q.values.begin() + first * columns,
+                                 all.q.values.begin() + (first + count) * columns);
+    const std::vector<float> expected(all.y.begin() + first * columns,
+                                      all.y.begin() + (first + count) * columns);
+    // The cache has room for more keys than there are.
+    std::vector<T> keys(all.k.values), values(all.v.values);
+    keys.resize(160 * 5, T(std::numeric_limits<float>::quiet_NaN()));
+    values.resize(160 * 5, T(std::numeric_limits<float>::quiet_NaN()));
+    const std::vector<std::int64_t> lengths{first + count};
+    Session<Policy> session;
+    session.tape.begin(Pass::inference);
+    const auto y =
+        attention(session.tape, Tensor<const T>(queries.data(), {1, count, columns}),
+                  Tensor<const T>(keys.data(), {1, 160, 5}), Tensor<const T>(values.data(), {1, 160, 5}),
+                  {.heads = 2, .key_value_heads = 1, .first_query_position = first, .lengths = lengths});
+    BOOST_TEST(floats(y.value()) == expected, "from " << first);
+    BOOST_TEST(!y.requires_gradient());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_tensor_may_be_queries_keys_and_values) {
+  const Case c{2, 19, 19, 3, 3, 4};
+  Session<Float32Policy> session;
+  Watched<float> x(c.query_shape(), random_numbers(c.query_shape().size(), -1.0f, 1.0f, 1));
+  const auto dy = random_numbers(x.shape.size(), -1.0f, 1.0f, 4);
+  const auto input = watch(session.tape, x);
+  session.backward(weighted_sum(session.tape, attention(session.tape, input, input, input, c.options()), dy));
+  const Reference parts(c, x.exact(), x.exact(), x.exact(), dy);
+  Numbers expected(parts.dq);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += parts.dk[i] + parts.dv[i];
+  check_close(x.gradient, expected, float_tolerance.over(c.queries));
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_is_added_where_another_operation_has_left_one) {
+  const Case c{1, 70, 70, 2, 1, 3};
+  Run<Float32Policy> once(c);
+  once(c);
+  Run<Float32Policy> twice(c);
+  auto& tape = twice.session.tape;
+  const auto q = watch(tape, twice.q), k = watch(tape, twice.k), v = watch(tape, twice.v);
+  const auto use = [&] { return weighted_sum(tape, attention(tape, q, k, v, c.options()), twice.dy); };
+  const auto one = use();
+  twice.session.backward(total(tape, one, use()));
+  const auto doubled = [](std::vector<float> values) {
+    for (float& value : values) value *= 2;
+    return values;
+  };
+  BOOST_TEST(twice.q.gradient == doubled(once.q.gradient));
+  BOOST_TEST(twice.k.gradient == doubled(once.k.gradient));
+  BOOST_TEST(twice.v.gradient == doubled(once.v.gradient));
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_want_no_gradient_get_none) {
+  const Case c{2, 9, 9, 2, 2, 3};
+  Run<Float32Policy> all(c);
+  all(c);
+  for (const bool of_queries : {true, false}) {
+    Run<Float32Policy> part(c);
+    auto& tape = part.session.tape;
+    const Tensor<const float> q(part.q.values.data(), c.query_shape()),
+        k(part.k.values.data(), c.key_shape());
+    const auto v = watch(tape, part.v);
+    const auto y = of_queries ? attention(tape, watch(tape, part.q), k, v, c.options())
+                              : attention(tape, q, watch(tape, part.k), v, c.options());
+    part.session.backward(weighted_sum(tape, y, part.dy));
+    BOOST_TEST(part.q.gradient == (of_queries ? all.q.gradient : std::vector<float>()));
+    BOOST_TEST(part.k.gradient == (of_queries ? std::vector<float>() : all.k.gradient));
+    BOOST_TEST(part.v.gradient == all.v.gradient);
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, Policies) {
+  // One head, whose queries are divided among tasks, and many, which are tasks themselves.
+  for (const Case& c : {Case{1, 600, 300, 1, 1, 8, true, 0}, Case{2, 70, 70, 8, 4, 5, true, 0, {60, 70}}}) {
+    const auto [one, two] = with_one_and_two_threads([&] {
+      Run<Policy> run(c);
+      run(c);
+      return run.all();
+    });
+    BOOST_TEST((one == two), c.text());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(memory_grows_with_the_number_of_positions_and_not_with_its_square) {
+  struct Bytes {
+    std::int64_t tape, scratch;
+  };
+  const auto bytes = [](std::int64_t positions) {
+    const Case c{1, positions, positions, 1, 1, 4};
+    Run<Float32Policy> run(c);
+    run(c);
+    return Bytes{
+        static_cast<std::int64_t>(run.session.tape.arena().used()),
+        static_cast<std::int64_t>(run.session.host.service<compute::detail::MatmulScratch>().bytes())};
+  };
+  const Bytes small = bytes(480), middle = bytes(960), large = bytes(1440);
+  BOOST_TEST(middle.tape - small.tape == large.tape - middle.tape);
+  BOOST_TEST(middle.scratch - small.scratch == large.scratch - middle.scratch);
+  // Of a head of width 4: inputs, the result and weights in the loss, with gradients 9 * 16 bytes a position,
+  // 8 for what is known of a row; and sums of eight tasks over queries, 16 columns for keys and for values.
+  BOOST_TEST(large.tape <= 1440 * (9 * 16 + 8 + 8 * 2 * 16 * 4) + 64 * 1024);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

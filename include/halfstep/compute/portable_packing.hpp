@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -117,8 +118,9 @@ void pack_panels(const Matrix<T>& source, float* panels, float* room) {
       const float* from = as_floats(source.data + k * source.leading + first, columns, room);
       float* to = panels + first * depth + k * Width;
       std::int64_t column = 0;
+      // Of a constant size, so that it is a few moves and no call.
       for (; column + Width <= columns; column += Width)
-        std::copy_n(from + column, Width, to + column * depth);
+        std::memcpy(to + column * depth, from + column, Width * sizeof(float));
       if (column < columns) {
         std::fill(std::copy(from + column, from + columns, to + column * depth), to + column * depth + Width,
                   0.0f);

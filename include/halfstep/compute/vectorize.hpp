@@ -30,10 +30,28 @@ void call_vectorized(const Function& function) {
   }
 }
 
+/// The same with fused multiply-add, for what computes on values in the caches, and after products that are fused.
+template <class Function>
+__attribute__((target("avx2,fma"), flatten, noinline)) void call_for_fma(const Function& function) {
+  function();
+}
+template <class Function>
+void call_fused(const Function& function) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    call_for_fma(function);
+  } else {
+    function();
+  }
+}
+
 #else
 
 template <class Function>
 void call_vectorized(const Function& function) {
+  function();
+}
+template <class Function>
+void call_fused(const Function& function) {
   function();
 }
 

@@ -59,6 +59,27 @@ struct HeadsTarget {
   bool accumulate = false;
 };
 
+/// P = exp(scale (S - maximum)) / sum in the place of S, and dS = P (dP - delta) in the place of dP.
+struct ScoreGradients {
+  const float *maximum, *inverse_sum, *delta;
+  float scale;
+  std::int64_t rows;
+  float *probabilities, *gradients;
+
+  void operator()() const {
+    const float factor = scale;
+    for (std::int64_t key = 0; key < rows; ++key) {
+      float* const p = probabilities + key * attention_lanes;
+      float* const s = gradients + key * attention_lanes;
+      HALFSTEP_SIMD
+      for (std::int64_t lane = 0; lane < attention_lanes; ++lane) {
+        p[lane] = math::exp((p[lane] - maximum[lane]) * factor) * inverse_sum[lane];
+        s[lane] = p[lane] * (s[lane] - delta[lane]);
+      }
+    }
+  }
+};
+
 /// The tiles of the forward pass once more (Dao, FlashAttention-2, 2023): with P recomputed, dV = P^T dO,
 /// dS = P (dO V^T - rowsum(dO O)), dQ = scale dS K, dK = scale dS^T Q.
 template <class T>
@@ -221,19 +242,9 @@ struct AttentionBackward {
     std::fill_n(scratch.scores, rows_of_tile * attention_lanes, 0.0f);
     multiply_panels(kernel, width, scratch.values + key * width, kernel_rows * width, panels,
                     scratch.outputs + offset, scratch.scores);
-    const float* const maximum = lanes.maximum + panel * attention_lanes;
-    const float* const inverse = lanes.inverse_sum + panel * attention_lanes;
-    const float* const delta = lanes.delta + panel * attention_lanes;
-    const float scale = shape.scale;
-    for (std::int64_t i = 0; i < rows_of_tile; ++i) {
-      float* const p = scratch.probabilities + i * attention_lanes;
-      float* const s = scratch.scores + i * attention_lanes;
-      HALFSTEP_SIMD
-      for (std::int64_t lane = 0; lane < attention_lanes; ++lane) {
-        p[lane] = math::exp((p[lane] - maximum[lane]) * scale) * inverse[lane];
-        s[lane] = p[lane] * (s[lane] - delta[lane]);
-      }
-    }
+    const std::int64_t lane = panel * attention_lanes;
+    call_fused(ScoreGradients{lanes.maximum + lane, lanes.inverse_sum + lane, lanes.delta + lane, shape.scale,
+                              rows_of_tile, scratch.probabilities, scratch.scores});
     for (std::int64_t i = 0; i < panels; ++i) {
       const std::int64_t from = i * kernel_rows * attention_lanes;
       const std::int64_t to = i * AttentionBackwardScratch::by_keys + panel * attention_lanes * kernel_rows;

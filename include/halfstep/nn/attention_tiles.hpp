@@ -81,6 +81,25 @@ HALFSTEP_INLINE inline void combine_columns(const float* values, std::int64_t ro
   }
 }
 
+/// scores = exp(scale (scores - maximum))
+struct ShiftedScores {
+  const float* maximum;
+  float scale;
+  std::int64_t rows;
+  float* scores;
+
+  void operator()() const {
+    const float factor = scale;
+    for (std::int64_t key = 0; key < rows; ++key) {
+      float* const row = scores + key * attention_lanes;
+      HALFSTEP_SIMD
+      for (std::int64_t lane = 0; lane < attention_lanes; ++lane) {
+        row[lane] = math::exp((row[lane] - maximum[lane]) * factor);
+      }
+    }
+  }
+};
+
 /// The softmax of up to `attention_lanes` queries, tile by tile (Milakov and Gimelshein, Online normalizer
 /// calculation for softmax, 2018).
 struct OnlineSoftmax {
@@ -109,13 +128,7 @@ struct OnlineSoftmax {
         sum[lane] *= factors[lane];
       }
     }
-    for (std::int64_t key = 0; key < rows; ++key) {
-      float* const row = scores + key * attention_lanes;
-      HALFSTEP_SIMD
-      for (std::int64_t lane = 0; lane < attention_lanes; ++lane) {
-        row[lane] = math::exp((row[lane] - maximum[lane]) * scale);
-      }
-    }
+    call_fused(ShiftedScores{maximum, scale, rows, scores});
     combine_columns(scores, rows, sum, [](float a, float b) { return a + b; });
     return difference != 0;
   }
