@@ -15,13 +15,12 @@
 
 namespace gpt {
 
-/// A linear layer with GPT-2's first values: normal of deviation 0.02, and for those that end a residual branch that
-/// over sqrt(2 layers), so that the sum of all branches stays of one size (Radford et al., Language Models are
-/// Unsupervised Multitask Learners, 2019).
+/// A linear layer with GPT-2's first values: normal of deviation 0.02, and for those that end a residual
+/// branch that over sqrt(2 layers), so that the sum of all branches stays of one size (Radford et al.,
+/// Language Models are Unsupervised Multitask Learners, 2019).
 inline halfstep::Linear linear(std::int64_t in, std::int64_t out, bool bias, std::int64_t branches = 1) {
   halfstep::Linear layer(in, out, {.bias = bias});
-  layer.weight.initializer =
-      halfstep::Initializer::normal(0.02f / std::sqrt(static_cast<float>(branches)));
+  layer.weight.initializer = halfstep::Initializer::normal(0.02f / std::sqrt(static_cast<float>(branches)));
   layer.bias.initializer = halfstep::Initializer::zeros();
   return layer;
 }
@@ -54,9 +53,9 @@ class PackedAttention {
     const auto packed = halfstep::cast<T>(tape, c_attn_(tape, input));
     const std::int64_t width = c_proj_.in_features(), others = (packed.columns() - width) / 2;
     const auto query = tape.template allocate<T>({1, packed.rows(), width});
-    halfstep::compute::for_each(tape.device(), query.size(),
-                                typename KeyValueCache<T, D>::CopyColumns{packed.data(), query.data(),
-                                                                          packed.columns(), 0, width});
+    halfstep::compute::for_each(
+        tape.device(), query.size(),
+        typename KeyValueCache<T, D>::CopyColumns{packed.data(), query.data(), packed.columns(), 0, width});
     const auto keys = cache.keys(tape, layer, packed, width);
     const auto values = cache.values(tape, layer, packed, width + others);
     const halfstep::Variable<T> queries{halfstep::Tensor<const T>(query.data(), query.shape()), nullptr};
@@ -93,8 +92,8 @@ class RotaryAttention {
 
   template <class Tape, class Input>
   auto operator()(Tape& tape, const Input& input, std::int64_t, NoCache&) const {
-    return output_(tape, attention(tape, turned(tape, query_(tape, input), 0), turned(tape, key_(tape, input), 0),
-                                   value_(tape, input), options(0)));
+    return output_(tape, attention(tape, turned(tape, query_(tape, input), 0),
+                                   turned(tape, key_(tape, input), 0), value_(tape, input), options(0)));
   }
 
   template <class Tape, class Input, class T, halfstep::Device D>
@@ -103,14 +102,15 @@ class RotaryAttention {
     const auto query = halfstep::cast<T>(tape, turned(tape, query_(tape, input), position));
     const auto key = halfstep::cast<T>(tape, turned(tape, key_(tape, input), position));
     const auto value = halfstep::cast<T>(tape, value_(tape, input));
-    return output_(tape, attention(tape, query, cache.keys(tape, layer, key, 0), cache.values(tape, layer, value, 0),
-                                   options(position)));
+    return output_(tape, attention(tape, query, cache.keys(tape, layer, key, 0),
+                                   cache.values(tape, layer, value, 0), options(position)));
   }
 
  private:
   template <class Tape, class Input>
   auto turned(Tape& tape, const Input& input, std::int64_t position) const {
-    return rotary(tape, input, halfstep::RotaryOptions{.head_width = head_width_, .first_position = position});
+    return rotary(tape, input,
+                  halfstep::RotaryOptions{.head_width = head_width_, .first_position = position});
   }
   halfstep::AttentionOptions options(std::int64_t position) const {
     return {.heads = heads_, .key_value_heads = key_value_heads_, .first_query_position = position};

@@ -18,7 +18,9 @@ struct Merge {
 class MergeTable {
  public:
   /// False, and nothing changed, where the pair has a merge.
-  bool add(std::int32_t left, std::int32_t right, Merge merge) { return merges_.emplace(key(left, right), merge).second; }
+  bool add(std::int32_t left, std::int32_t right, Merge merge) {
+    return merges_.emplace(key(left, right), merge).second;
+  }
   /// Null where the pair does not merge.
   const Merge* find(std::int32_t left, std::int32_t right) const {
     const auto found = merges_.find(key(left, right));
@@ -33,11 +35,13 @@ class MergeTable {
   std::unordered_map<std::uint64_t, Merge> merges_;
 };
 
-/// Byte-pair encoding of one piece (Sennrich et al., Neural Machine Translation of Rare Words with Subword Units, 2016):
-/// of all neighbours that merge, those of the lowest rank, the leftmost first, until none do. n log n for a piece of n.
+/// Byte-pair encoding of one piece (Sennrich et al., Neural Machine Translation of Rare Words with Subword
+/// Units, 2016): of all neighbours that merge, those of the lowest rank, the leftmost first, until none do. n
+/// log n for a piece of n.
 inline std::vector<std::int32_t> merge_pairs(std::vector<std::int32_t> tokens, const MergeTable& merges) {
   constexpr std::int32_t gone = -1;
-  using Candidate = std::tuple<std::int32_t, std::size_t, std::int32_t, std::int32_t>;  // rank, place, left, right
+  using Candidate =
+      std::tuple<std::int32_t, std::size_t, std::int32_t, std::int32_t>;  // rank, place, left, right
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
   const std::size_t size = tokens.size();
   std::vector<std::size_t> next(size), previous(size);

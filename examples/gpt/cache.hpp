@@ -10,8 +10,8 @@
 
 namespace gpt {
 
-/// Keys and values of the tokens that a model has seen, of every layer, so that the next token costs one row instead of
-/// the whole sequence. T is the type that attention computes in.
+/// Keys and values of the tokens that a model has seen, of every layer, so that the next token costs one row
+/// instead of the whole sequence. T is the type that attention computes in.
 template <class T, halfstep::Device D>
 class KeyValueCache {
  public:
@@ -30,9 +30,9 @@ class KeyValueCache {
   void clear() { tokens_ = 0; }
   void advance(std::int64_t count) { tokens_ += count; }
 
-  /// Stores the keys and values of the tokens after those that are here, [1, count, width] as columns of `packed` from
-  /// `first` on or in a tensor of their own, and gives back all of the layer's, [1, tokens() + count, width]. The tokens
-  /// count once `advance` was called.
+  /// Stores the keys and values of the tokens after those that are here, [1, count, width] as columns of
+  /// `packed` from `first` on or in a tensor of their own, and gives back all of the layer's, [1, tokens() +
+  /// count, width]. The tokens count once `advance` was called.
   template <class Tape>
   Rows keys(Tape& tape, std::int64_t layer, const Rows& packed, std::int64_t first) {
     return store(tape, keys_[static_cast<std::size_t>(layer)], packed, first);

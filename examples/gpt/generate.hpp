@@ -16,12 +16,14 @@
 
 namespace gpt {
 
-/// Draws a token by its logits. The same seed and draw give the same token. Throws halfstep::Error where logits are not
-/// finite.
-inline std::int32_t choose(std::span<const float> logits, const SamplingOptions& options, std::uint64_t draw) {
+/// Draws a token by its logits. The same seed and draw give the same token. Throws halfstep::Error where
+/// logits are not finite.
+inline std::int32_t choose(std::span<const float> logits, const SamplingOptions& options,
+                           std::uint64_t draw) {
   for (const float logit : logits) {
     if (!halfstep::is_finite(logit)) {
-      throw halfstep::Error("the model's logits are not finite, so no token can be drawn; did its training diverge?");
+      throw halfstep::Error(
+          "the model's logits are not finite, so no token can be drawn; did its training diverge?");
     }
   }
   const auto likelier = [&](std::int32_t a, std::int32_t b) {
@@ -52,17 +54,19 @@ inline std::int32_t choose(std::span<const float> logits, const SamplingOptions&
   return tokens[static_cast<std::size_t>(std::min(found, sums.end() - 1) - sums.begin())];
 }
 
-/// Goes on from a prompt, token by token, with a cache of keys and values. Where the context is full, the last half of it
-/// is what the next tokens are given by. `each(token)` is called for each. Throws ShapeError for an empty prompt and one
-/// longer than the context, and for a token outside the vocabulary.
+/// Goes on from a prompt, token by token, with a cache of keys and values. Where the context is full, the
+/// last half of it is what the next tokens are given by. `each(token)` is called for each. Throws ShapeError
+/// for an empty prompt and one longer than the context, and for a token outside the vocabulary.
 template <class Policy, class Optimizer, halfstep::Device D, class Function>
 void generate(halfstep::Trainer<Model, Optimizer, Policy, D>& trainer, std::vector<std::int32_t> tokens,
               std::int64_t count, const SamplingOptions& options, const Function& each) {
   options.validate();
   const ModelSizes& sizes = trainer.model().sizes();
   if (tokens.empty() || static_cast<std::int64_t>(tokens.size()) > sizes.context) {
-    throw halfstep::ShapeError("a prompt of " + std::to_string(tokens.size()) + " tokens cannot be gone on from: it must "
-                               "have 1 or more, and at most the model's context of " + std::to_string(sizes.context));
+    throw halfstep::ShapeError("a prompt of " + std::to_string(tokens.size()) +
+                               " tokens cannot be gone on from: it must "
+                               "have 1 or more, and at most the model's context of " +
+                               std::to_string(sizes.context));
   }
   using T = halfstep::operation_type<Policy, halfstep::operation::Attention>;
   KeyValueCache<T, D> cache(sizes);

@@ -17,8 +17,9 @@ struct SamplingOptions {
   /// Throws ConfigurationError.
   void validate() const {
     if (!(temperature >= 0 && halfstep::is_finite(temperature)) || top_k < 0) {
-      throw halfstep::ConfigurationError("gpt: temperature is " + std::to_string(temperature) + " and top-k " +
-                                         std::to_string(top_k) + "; they must be finite and not negative");
+      throw halfstep::ConfigurationError("gpt: temperature is " + std::to_string(temperature) +
+                                         " and top-k " + std::to_string(top_k) +
+                                         "; they must be finite and not negative");
     }
   }
 };

@@ -1,4 +1,5 @@
-// Trains a GPT on a text, from scratch or from published weights, under a precision policy, and goes on from a prompt.
+// Trains a GPT on a text, from scratch or from published weights, under a precision policy, and goes on from
+// a prompt.
 
 #include <fmt/format.h>
 
@@ -26,22 +27,29 @@ void add_model_options(CLI::App& app, gpt::Settings& settings) {
       ->default_str("gpt2");
   app.add_option("--layers", sizes.layers, "blocks")->capture_default_str();
   app.add_option("--width", sizes.width, "numbers a token")->capture_default_str();
-  app.add_option("--heads", sizes.heads, "of attention; with --weights, width / 64 if not given")->capture_default_str();
-  app.add_option("--key-value-heads", sizes.key_value_heads, "heads that keys and values have, 0 for as many as --heads")
+  app.add_option("--heads", sizes.heads, "of attention; with --weights, width / 64 if not given")
+      ->capture_default_str();
+  app.add_option("--key-value-heads", sizes.key_value_heads,
+                 "heads that keys and values have, 0 for as many as --heads")
       ->capture_default_str();
   app.add_option("--context", sizes.context, "tokens of a sequence")->capture_default_str();
-  app.add_option("--dropout", sizes.dropout, "share of what embeddings, attention and MLP give that is dropped")
+  app.add_option("--dropout", sizes.dropout,
+                 "share of what embeddings, attention and MLP give that is dropped")
       ->capture_default_str();
   app.add_option("--weights", settings.weights,
                  "begin with a published GPT-2 in a safetensors file, whose sizes then hold");
   app.add_option("--tokenizer", settings.tokenizer,
                  "vocabulary: a tokenizer.json (byte-level BPE) or tiktoken's file; bytes if not given");
-  app.add_option("--pattern", settings.pattern, "by which text is split for tiktoken's file; GPT-2's if not given");
+  app.add_option("--pattern", settings.pattern,
+                 "by which text is split for tiktoken's file; GPT-2's if not given");
 }
 
 void add_training_options(CLI::App& app, gpt::Settings& settings) {
-  app.add_option("--text", settings.text, "file to train on; its last tenth is held out")->capture_default_str();
-  app.add_option("--batch", settings.batch, "sequences a micro-batch")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--text", settings.text, "file to train on; its last tenth is held out")
+      ->capture_default_str();
+  app.add_option("--batch", settings.batch, "sequences a micro-batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--accumulate", settings.accumulate, "micro-batches an update")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -50,26 +58,31 @@ void add_training_options(CLI::App& app, gpt::Settings& settings) {
       ->capture_default_str();
   app.add_option("--stop-after", settings.stop_after, "stop at this step of --steps, to be resumed")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--learning-rate", settings.learning_rate, "the highest, after the warm-up; a cosine falls to its tenth")
+  app.add_option("--learning-rate", settings.learning_rate,
+                 "the highest, after the warm-up; a cosine falls to its tenth")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--warmup", settings.warmup, "updates in which the rate rises")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--weight-decay", settings.weight_decay, "of matrices; biases, norms and embeddings do not decay")
+  app.add_option("--weight-decay", settings.weight_decay,
+                 "of matrices; biases, norms and embeddings do not decay")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--clip", settings.clip, "longest norm of an update's gradients")->capture_default_str();
-  app.add_option("--seed", settings.seed, "of first weights, order, dropout and samples")->capture_default_str();
+  app.add_option("--seed", settings.seed, "of first weights, order, dropout and samples")
+      ->capture_default_str();
   app.add_option("--save", settings.save, "folder for checkpoints, at each evaluation and at the end");
   app.add_flag("--resume", settings.resume, "go on from the newest checkpoint in --save");
   app.add_option("--print-every", settings.print_every, "updates to a line")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--evaluate-every", settings.evaluate_every, "updates to a held-out loss; 0 for at the end only")
+  app.add_option("--evaluate-every", settings.evaluate_every,
+                 "updates to a held-out loss; 0 for at the end only")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--evaluate-batches", settings.evaluate_batches, "batches of the held-out text, 0 for all of it")
+  app.add_option("--evaluate-batches", settings.evaluate_batches,
+                 "batches of the held-out text, 0 for all of it")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--sample-every", settings.sample_every, "updates to a sample; 0 for none")
@@ -83,7 +96,8 @@ void add_generation_options(CLI::App& app, gpt::Settings& settings) {
   app.add_option("--tokens", settings.tokens, "that a prompt is gone on by")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--temperature", settings.sampling.temperature, "1 draws as the model says, 0 takes the likeliest")
+  app.add_option("--temperature", settings.sampling.temperature,
+                 "1 draws as the model says, 0 takes the likeliest")
       ->capture_default_str();
   app.add_option("--top-k", settings.sampling.top_k, "draw from so many likeliest tokens, 0 for all")
       ->capture_default_str();

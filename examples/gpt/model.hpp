@@ -39,8 +39,8 @@ class Layer {
   Any block_;
 };
 
-/// A decoder-only transformer of sizes that are known at run time. The parameters of the architecture gpt2 have the
-/// names of the published GPT-2: wte.weight, h.0.attn.c_attn.weight, ... ln_f.bias.
+/// A decoder-only transformer of sizes that are known at run time. The parameters of the architecture gpt2
+/// have the names of the published GPT-2: wte.weight, h.0.attn.c_attn.weight, ... ln_f.bias.
 class Model {
  public:
   /// Throws ConfigurationError for sizes that do not fit together.
@@ -57,18 +57,20 @@ class Model {
     if (head_) visit("lm_head", *head_);
   }
 
-  /// The logits of every token's successor, [batch, length, vocabulary], for tokens [batch, length]. Throws ShapeError
-  /// for another rank, for more tokens than the context has and for a token outside the vocabulary.
+  /// The logits of every token's successor, [batch, length, vocabulary], for tokens [batch, length]. Throws
+  /// ShapeError for another rank, for more tokens than the context has and for a token outside the
+  /// vocabulary.
   template <class Tape>
   auto forward(Tape& tape, const halfstep::Tensor<const std::int32_t>& tokens) const {
     NoCache none;
     return logits(tape, hidden(tape, tokens, 0, none));
   }
 
-  /// The logits of the last token's successor, [1, 1, vocabulary], for tokens [1, length] that follow those in the
-  /// cache, which then holds these too. Only for inference.
+  /// The logits of the last token's successor, [1, 1, vocabulary], for tokens [1, length] that follow those
+  /// in the cache, which then holds these too. Only for inference.
   template <class Tape, class T, halfstep::Device D>
-  auto forward(Tape& tape, const halfstep::Tensor<const std::int32_t>& tokens, KeyValueCache<T, D>* cache) const {
+  auto forward(Tape& tape, const halfstep::Tensor<const std::int32_t>& tokens,
+               KeyValueCache<T, D>* cache) const {
     const auto all = hidden(tape, tokens, cache->tokens(), *cache);
     using Number = typename decltype(all)::value_type;
     const std::int64_t before = (all.rows() - 1) * all.columns();
@@ -112,7 +114,8 @@ class Model {
 
   void check(const halfstep::Shape& tokens, std::int64_t position) const {
     if (tokens.rank() != 2 || tokens.size() == 0) {
-      throw halfstep::ShapeError("gpt: tokens of shape " + tokens.text() + "; they must be [batch, length], 1 or more each");
+      throw halfstep::ShapeError("gpt: tokens of shape " + tokens.text() +
+                                 "; they must be [batch, length], 1 or more each");
     }
     if (position + tokens[1] <= sizes_.context) return;
     throw halfstep::ShapeError("gpt: " + std::to_string(tokens[1]) + " tokens" +
@@ -122,7 +125,8 @@ class Model {
   }
 
   template <class Tape, class Cache>
-  auto hidden(Tape& tape, const halfstep::Tensor<const std::int32_t>& tokens, std::int64_t position, Cache& cache) const {
+  auto hidden(Tape& tape, const halfstep::Tensor<const std::int32_t>& tokens, std::int64_t position,
+              Cache& cache) const {
     check(tokens.shape(), position);
     auto x = embedded(tape, tokens, position);
     std::int64_t number = 0;

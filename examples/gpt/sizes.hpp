@@ -18,7 +18,8 @@ struct ModelSizes {
   std::int64_t layers = 4;
   std::int64_t width = 256;
   std::int64_t heads = 8;
-  /// Heads of keys and values, each shared by heads / key_value_heads query heads; 0 for as many as query heads.
+  /// Heads of keys and values, each shared by heads / key_value_heads query heads; 0 for as many as query
+  /// heads.
   std::int64_t key_value_heads = 0;
   /// The most tokens of a sequence.
   std::int64_t context = 256;
@@ -26,7 +27,9 @@ struct ModelSizes {
   float dropout = 0;
 
   std::int64_t head_width() const { return width / heads; }
-  std::int64_t key_value_width() const { return head_width() * (key_value_heads == 0 ? heads : key_value_heads); }
+  std::int64_t key_value_width() const {
+    return head_width() * (key_value_heads == 0 ? heads : key_value_heads);
+  }
 
   /// Throws ConfigurationError with the numbers that do not fit.
   void validate() const {
@@ -41,12 +44,14 @@ struct ModelSizes {
     at_least_1("context", context);
     at_least_1("vocabulary", vocabulary);
     if (width % heads != 0) {
-      throw halfstep::ConfigurationError("gpt: " + std::to_string(heads) + " heads do not divide a width of " +
-                                         std::to_string(width) + "; each head takes width / heads of it");
+      throw halfstep::ConfigurationError("gpt: " + std::to_string(heads) +
+                                         " heads do not divide a width of " + std::to_string(width) +
+                                         "; each head takes width / heads of it");
     }
     if (key_value_heads < 0 || (key_value_heads > 0 && heads % key_value_heads != 0)) {
       throw halfstep::ConfigurationError("gpt: " + std::to_string(key_value_heads) +
-                                         " heads of keys and values do not divide " + std::to_string(heads) + " heads");
+                                         " heads of keys and values do not divide " + std::to_string(heads) +
+                                         " heads");
     }
     if (architecture == Architecture::llama && head_width() % 2 != 0) {
       throw halfstep::ConfigurationError("gpt: a head is " + std::to_string(head_width()) +

@@ -10,8 +10,9 @@
 
 namespace gpt {
 
-/// Floating-point operations a second of a large product of float matrices on this machine: the best of some tries, a
-/// tenth of a second in all. What a training step's share of the peak is told by, under every policy.
+/// Floating-point operations a second of a large product of float matrices on this machine: the best of some
+/// tries, a tenth of a second in all. What a training step's share of the peak is told by, under every
+/// policy.
 inline double measured_peak() {
   using halfstep::compute::matrix;
   using Clock = std::chrono::steady_clock;
@@ -31,11 +32,14 @@ inline double measured_peak() {
   return best;
 }
 
-/// Operations of forward and backward pass a token: 6 for every weight that takes part in a product, and 12 layers width
-/// length for attention (Chowdhery et al., PaLM, 2022, appendix B: the half that a causal mask saves is counted).
-inline double operations_per_token(const ModelSizes& sizes, std::int64_t weights_in_products, std::int64_t length) {
-  return 6.0 * static_cast<double>(weights_in_products) +
-         12.0 * static_cast<double>(sizes.layers) * static_cast<double>(sizes.width) * static_cast<double>(length);
+/// Operations of forward and backward pass a token: 6 for every weight that takes part in a product, and 12
+/// layers width length for attention (Chowdhery et al., PaLM, 2022, appendix B: the half that a causal mask
+/// saves is counted).
+inline double operations_per_token(const ModelSizes& sizes, std::int64_t weights_in_products,
+                                   std::int64_t length) {
+  return 6.0 * static_cast<double>(weights_in_products) + 12.0 * static_cast<double>(sizes.layers) *
+                                                              static_cast<double>(sizes.width) *
+                                                              static_cast<double>(length);
 }
 
 }  // namespace gpt

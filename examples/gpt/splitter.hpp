@@ -26,17 +26,17 @@ namespace detail {
 
 enum class Kind { letter, number, space, other, invalid };
 
-/// Exact for ASCII. Beyond it, where only a table of Unicode would be: the blocks of punctuation, currency, arrows,
-/// mathematics, boxes, dingbats and emoji are `other`, white space is `space`, superscripts, fractions and circled
-/// numbers are `number`, and all the rest are letters.
+/// Exact for ASCII. Beyond it, where only a table of Unicode would be: the blocks of punctuation, currency,
+/// arrows, mathematics, boxes, dingbats and emoji are `other`, white space is `space`, superscripts,
+/// fractions and circled numbers are `number`, and all the rest are letters.
 inline Kind kind_of(char32_t code) {
   const auto within = [code](char32_t first, char32_t last) { return code >= first && code <= last; };
   if (within('a', 'z') || within('A', 'Z')) return Kind::letter;
   if (within('0', '9')) return Kind::number;
   if (code == ' ' || within('\t', '\r')) return Kind::space;
   if (code < 0x80) return Kind::other;
-  if (code == 0x85 || code == 0xa0 || code == 0x1680 || within(0x2000, 0x200a) || code == 0x2028 || code == 0x2029 ||
-      code == 0x202f || code == 0x205f || code == 0x3000) {
+  if (code == 0x85 || code == 0xa0 || code == 0x1680 || within(0x2000, 0x200a) || code == 0x2028 ||
+      code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000) {
     return Kind::space;
   }
   if (code == 0xb2 || code == 0xb3 || code == 0xb9 || within(0xbc, 0xbe) || within(0x2070, 0x2089) ||
@@ -91,21 +91,25 @@ inline std::size_t gpt2_piece(std::string_view text, std::size_t position) {
   }
   const Kind kind = run_at(rest, 0).kind;
   const Stretch stretch = stretch_of(rest, 0, kind);
-  if (kind == Kind::invalid || stretch.size == rest.size() || stretch.size == stretch.last) return stretch.size;
+  if (kind == Kind::invalid || stretch.size == rest.size() || stretch.size == stretch.last)
+    return stretch.size;
   // White space before a word leaves its last character to the word.
   return run_at(rest, stretch.size).kind == Kind::invalid ? stretch.size : stretch.size - stretch.last;
 }
 
 }  // namespace detail
 
-/// Cuts text into the pieces that byte pairs are merged within. What a pattern does not match, such as bytes that are
-/// no UTF-8, are pieces too: the pieces joined are the text.
+/// Cuts text into the pieces that byte pairs are merged within. What a pattern does not match, such as bytes
+/// that are no UTF-8, are pieces too: the pieces joined are the text.
 ///
-/// With PCRE2, any pattern with Unicode's exact classes. Without, GPT-2's alone, by hand: see detail::kind_of.
+/// With PCRE2, any pattern with Unicode's exact classes. Without, GPT-2's alone, by hand: see
+/// detail::kind_of.
 class Splitter {
  public:
   /// Throws halfstep::Error for a pattern that cannot be had.
-  explicit Splitter(std::string pattern = std::string(gpt2_pattern)) : pattern_(std::move(pattern)) { compile(); }
+  explicit Splitter(std::string pattern = std::string(gpt2_pattern)) : pattern_(std::move(pattern)) {
+    compile();
+  }
 
   const std::string& pattern() const { return pattern_; }
 
@@ -155,8 +159,8 @@ class Splitter {
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &fault, &place, nullptr),
                 &pcre2_code_free);
     if (code_ == nullptr) {
-      throw halfstep::Error("the pattern \"" + pattern_ + "\" is wrong at byte " + std::to_string(place) + ": " +
-                            message(fault));
+      throw halfstep::Error("the pattern \"" + pattern_ + "\" is wrong at byte " + std::to_string(place) +
+                            ": " + message(fault));
     }
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where it cannot, matching is slower
   }
@@ -169,8 +173,9 @@ class Splitter {
 #else
   void compile() const {
     if (pattern_ == gpt2_pattern) return;
-    throw halfstep::Error("the pattern \"" + pattern_ +
-                          "\" needs PCRE2, which this program was built without; install libpcre2-dev and build again");
+    throw halfstep::Error(
+        "the pattern \"" + pattern_ +
+        "\" needs PCRE2, which this program was built without; install libpcre2-dev and build again");
   }
 #endif
 

@@ -24,16 +24,18 @@ using Tokens = halfstep::TokenDataset<std::uint16_t>;
 
 /// A text in tokens: its last tenth is held out, the rest is to train on, in sequences of a context's length.
 struct Text {
-  /// Throws halfstep::Error for a file that cannot be read, is empty or too short for a sequence, and for a vocabulary
-  /// of more than 65536.
+  /// Throws halfstep::Error for a file that cannot be read, is empty or too short for a sequence, and for a
+  /// vocabulary of more than 65536.
   static Text read(const std::filesystem::path& path, const Tokenizer& tokenizer, std::int64_t context) {
     std::ifstream file(path, std::ios::binary);
-    if (!file || std::filesystem::is_directory(path)) throw halfstep::Error(path.string() + ": cannot be read");
+    if (!file || std::filesystem::is_directory(path))
+      throw halfstep::Error(path.string() + ": cannot be read");
     return of({std::istreambuf_iterator<char>(file), {}}, path.string(), tokenizer, context);
   }
 
   /// `name` is the text's in messages.
-  static Text of(const std::string& text, const std::string& name, const Tokenizer& tokenizer, std::int64_t context) {
+  static Text of(const std::string& text, const std::string& name, const Tokenizer& tokenizer,
+                 std::int64_t context) {
     if (text.empty()) throw halfstep::Error(name + ": the text is empty; there is nothing to train on");
     if (tokenizer.size() > std::numeric_limits<std::uint16_t>::max() + std::int64_t{1}) {
       throw halfstep::Error("a vocabulary of " + std::to_string(tokenizer.size()) +
@@ -54,8 +56,9 @@ struct Text {
                         std::int64_t context) {
     const std::vector<std::int32_t> tokens = tokenizer.encode(text);
     if (static_cast<std::int64_t>(tokens.size()) <= context) {
-      throw halfstep::Error(name + ": " + std::to_string(tokens.size()) + " tokens do not make a sequence of " +
-                            std::to_string(context) + " and the token after it; give a longer text or a shorter context");
+      throw halfstep::Error(name + ": " + std::to_string(tokens.size()) +
+                            " tokens do not make a sequence of " + std::to_string(context) +
+                            " and the token after it; give a longer text or a shorter context");
     }
     const std::vector<std::uint16_t> narrow(tokens.begin(), tokens.end());
     return Tokens(std::span<const std::uint16_t>(narrow),

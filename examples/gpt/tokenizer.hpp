@@ -32,14 +32,16 @@ struct Vocabulary {
   bool prefix_space = false;
 };
 
-/// Text to tokens and back, by bytes: any bytes can be encoded, UTF-8 or not, and decoding gives them back (but for a
-/// space that the vocabulary's file wants before the text). See tokenizer_files.hpp for vocabularies in files.
+/// Text to tokens and back, by bytes: any bytes can be encoded, UTF-8 or not, and decoding gives them back
+/// (but for a space that the vocabulary's file wants before the text). See tokenizer_files.hpp for
+/// vocabularies in files.
 class Tokenizer {
  public:
   /// A token a byte, 256 of them.
   static Tokenizer bytes() {
     Vocabulary vocabulary;
-    for (int byte = 0; byte < 256; ++byte) vocabulary.tokens.emplace_back(std::string(1, static_cast<char>(byte)));
+    for (int byte = 0; byte < 256; ++byte)
+      vocabulary.tokens.emplace_back(std::string(1, static_cast<char>(byte)));
     return Tokenizer(std::move(vocabulary));
   }
 
@@ -52,13 +54,15 @@ class Tokenizer {
       if (token->size() == 1) byte_ids_[static_cast<std::uint8_t>(token->front())] = id;
       ids_.emplace(*token, id);
     }
-    for (const Added& added : vocabulary_.added) begins_added_[static_cast<std::uint8_t>(added.first.front())] = true;
+    for (const Added& added : vocabulary_.added)
+      begins_added_[static_cast<std::uint8_t>(added.first.front())] = true;
   }
 
   /// One more than the largest id.
   std::int64_t size() const { return static_cast<std::int64_t>(vocabulary_.tokens.size()); }
 
-  /// Throws halfstep::Error for a byte that the vocabulary does not have; the 256 of a byte-level vocabulary are all.
+  /// Throws halfstep::Error for a byte that the vocabulary does not have; the 256 of a byte-level vocabulary
+  /// are all.
   std::vector<std::int32_t> encode(std::string_view text) const {
     std::vector<std::int32_t> result;
     Cache cache;

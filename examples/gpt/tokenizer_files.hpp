@@ -40,12 +40,13 @@ inline void add_token(Vocabulary& vocabulary, std::int64_t id, std::string bytes
   const auto position = static_cast<std::size_t>(id);
   if (position >= vocabulary.tokens.size()) vocabulary.tokens.resize(position + 1);
   auto& token = vocabulary.tokens[position];
-  if (token && *token != bytes) refuse(place, "the id " + std::to_string(id) + " is taken by " + in_quotes(*token));
+  if (token && *token != bytes)
+    refuse(place, "the id " + std::to_string(id) + " is taken by " + in_quotes(*token));
   token = std::move(bytes);
 }
 
-/// GPT-2's byte-level characters: bytes that print stand for themselves, the others for characters from U+0100 on in
-/// their order, so that a vocabulary is text without white space.
+/// GPT-2's byte-level characters: bytes that print stand for themselves, the others for characters from
+/// U+0100 on in their order, so that a vocabulary is text without white space.
 class ByteCharacters {
  public:
   ByteCharacters() {
@@ -83,7 +84,8 @@ using Json = nlohmann::json;
 
 inline const Json& member(const Json& object, const char* name, const std::string& place) {
   const auto found = object.is_object() ? object.find(name) : object.end();
-  if (!object.is_object() || found == object.end()) refuse(place, std::string("it has no member \"") + name + '"');
+  if (!object.is_object() || found == object.end())
+    refuse(place, std::string("it has no member \"") + name + '"');
   return *found;
 }
 /// A member that may be missing or null.
@@ -94,7 +96,8 @@ T member_or(const Json& object, const char* name, T otherwise, const std::string
   try {
     return found->get<T>();
   } catch (const Json::exception&) {
-    refuse(place, std::string("its member \"") + name + "\" is " + found->dump() + ", of another type than is known");
+    refuse(place, std::string("its member \"") + name + "\" is " + found->dump() +
+                      ", of another type than is known");
   }
 }
 
@@ -124,7 +127,8 @@ class TokenizerJson {
       refuse(place, "byte_fallback: its tokens are characters; only byte-level vocabularies are known");
     }
     for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      if (!member_or<std::string>(model, affix, "", place).empty()) refuse(place, std::string(affix) + " is not known");
+      if (!member_or<std::string>(model, affix, "", place).empty())
+        refuse(place, std::string(affix) + " is not known");
     }
     if (const auto found = document_.find("normalizer"); found != document_.end() && !found->is_null()) {
       refuse(name_, "its normalizer, " + found->dump().substr(0, 80) +
@@ -180,15 +184,18 @@ class TokenizerJson {
       const auto [left, right] = parts(merges[i], place);
       const std::int32_t a = id_of(left, place), b = id_of(right, place);
       const Merge merge{static_cast<std::int32_t>(i), id_of(left + right, place)};
-      if (!result_.merges.add(a, b, merge)) refuse(place, in_quotes(left + " " + right) + " has a merge already");
+      if (!result_.merges.add(a, b, merge))
+        refuse(place, in_quotes(left + " " + right) + " has a merge already");
     }
   }
   static std::pair<std::string, std::string> parts(const Json& merge, const std::string& place) {
-    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) return {merge[0], merge[1]};
+    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+      return {merge[0], merge[1]};
     if (merge.is_string()) {
       const auto& text = merge.get_ref<const std::string&>();
       const std::size_t space = text.find(' ');
-      if (space != std::string::npos && space > 0 && space + 1 < text.size() && text.find(' ', space + 1) == std::string::npos) {
+      if (space != std::string::npos && space > 0 && space + 1 < text.size() &&
+          text.find(' ', space + 1) == std::string::npos) {
         return {text.substr(0, space), text.substr(space + 1)};
       }
     }
@@ -202,9 +209,11 @@ class TokenizerJson {
 
   void read_pre_tokenizer() {
     const Json& root = member(document_, "pre_tokenizer", name_);
-    if (!root.is_object()) refuse(name_ + ": pre_tokenizer", "there is none; a byte-level vocabulary has ByteLevel");
+    if (!root.is_object())
+      refuse(name_ + ": pre_tokenizer", "there is none; a byte-level vocabulary has ByteLevel");
     Json steps = Json::array({root});
-    if (root.value("type", "") == "Sequence") steps = member(root, "pretokenizers", name_ + ": pre_tokenizer");
+    if (root.value("type", "") == "Sequence")
+      steps = member(root, "pretokenizers", name_ + ": pre_tokenizer");
     bool byte_level = false;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const std::string place = name_ + ": pre_tokenizer[" + std::to_string(i) + "]";
@@ -224,7 +233,8 @@ class TokenizerJson {
         refuse(place, in_quotes(type) + " is not known here; ByteLevel, and Split before it, are");
       }
     }
-    if (!byte_level) refuse(name_ + ": pre_tokenizer", "ByteLevel is missing; only byte-level vocabularies are known");
+    if (!byte_level)
+      refuse(name_ + ": pre_tokenizer", "ByteLevel is missing; only byte-level vocabularies are known");
     if (!result_.splitter) split_by("(?s).+", name_);  // the whole text is one piece
   }
   void split_by(std::string pattern, const std::string& place) {
@@ -268,8 +278,8 @@ inline std::optional<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
-/// A line a token: its bytes in base64, a space, its rank, which is its id. Two tokens merge where their bytes together
-/// are a token, of the lowest rank first.
+/// A line a token: its bytes in base64, a space, its rank, which is its id. Two tokens merge where their
+/// bytes together are a token, of the lowest rank first.
 inline Vocabulary read_tiktoken(std::string_view text, const std::string& name, std::string pattern) {
   Vocabulary vocabulary;
   std::unordered_map<std::string, std::int32_t> ids;
@@ -283,17 +293,20 @@ inline Vocabulary read_tiktoken(std::string_view text, const std::string& name, 
     const std::size_t space = line.find(' ');
     const auto bytes = decode_base64(line.substr(0, space));
     const std::string_view rank = space == std::string_view::npos ? "" : line.substr(space + 1);
-    const bool is_number = !rank.empty() && rank.size() < 10 && rank.find_first_not_of("0123456789") == rank.npos;
+    const bool is_number =
+        !rank.empty() && rank.size() < 10 && rank.find_first_not_of("0123456789") == rank.npos;
     if (!bytes || !is_number) refuse(place, in_quotes(line) + " is no token in base64, a space and a rank");
     const std::int64_t id = std::stoll(std::string(rank));
     add_token(vocabulary, id, *bytes, place);
-    if (!ids.emplace(*bytes, static_cast<std::int32_t>(id)).second) refuse(place, "the token was there before");
+    if (!ids.emplace(*bytes, static_cast<std::int32_t>(id)).second)
+      refuse(place, "the token was there before");
   }
   if (ids.empty()) refuse(name, "it holds no token");
   for (const auto& [bytes, id] : ids) {
     for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
       const auto left = ids.find(bytes.substr(0, cut)), right = ids.find(bytes.substr(cut));
-      if (left != ids.end() && right != ids.end()) vocabulary.merges.add(left->second, right->second, {id, id});
+      if (left != ids.end() && right != ids.end())
+        vocabulary.merges.add(left->second, right->second, {id, id});
     }
   }
   vocabulary.whole_pieces = true;
@@ -303,9 +316,11 @@ inline Vocabulary read_tiktoken(std::string_view text, const std::string& name, 
 
 }  // namespace detail
 
-/// A vocabulary from a file: a tokenizer.json with a byte-level BPE model, or tiktoken's lines of base64 and rank, which
-/// say nothing of how text is split: by `pattern`. Throws halfstep::Error that names the file and the entry or line.
-inline Tokenizer read_tokenizer(const std::filesystem::path& path, std::string pattern = std::string(gpt2_pattern)) {
+/// A vocabulary from a file: a tokenizer.json with a byte-level BPE model, or tiktoken's lines of base64 and
+/// rank, which say nothing of how text is split: by `pattern`. Throws halfstep::Error that names the file and
+/// the entry or line.
+inline Tokenizer read_tokenizer(const std::filesystem::path& path,
+                                std::string pattern = std::string(gpt2_pattern)) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path)) throw halfstep::Error(path.string() + ": cannot be read");
   const std::string text{std::istreambuf_iterator<char>(file), {}};

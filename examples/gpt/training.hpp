@@ -38,22 +38,26 @@ class Training {
   Training(const Settings& settings, const Tokenizer& tokenizer)
       : settings_(settings), tokenizer_(tokenizer), trainer_(made(settings, tokenizer)) {
     if (!settings.weights.empty()) Gpt2Weights(settings.weights).load_into(trainer_);
-    if (!settings.save.empty()) checkpoints_.emplace(settings.save, halfstep::CheckpointsOptions{.background = true});
+    if (!settings.save.empty())
+      checkpoints_.emplace(settings.save, halfstep::CheckpointsOptions{.background = true});
     if (settings.resume) {
       if (auto from = checkpoints_->resume(trainer_)) {
-        for (const auto& damaged : from->skipped) fmt::print("passed over {}: {}\n", damaged.path.string(), damaged.why);
+        for (const auto& damaged : from->skipped)
+          fmt::print("passed over {}: {}\n", damaged.path.string(), damaged.why);
         position_ = from->data;
       } else {
         throw halfstep::CheckpointError(settings.save + " holds no checkpoint to resume from");
       }
     } else if (checkpoints_ && !checkpoints_->generations().list().empty()) {
-      throw halfstep::CheckpointError(settings.save +
-                                      " holds checkpoints of a run; --resume goes on with it, another folder begins anew");
+      throw halfstep::CheckpointError(
+          settings.save +
+          " holds checkpoints of a run; --resume goes on with it, another folder begins anew");
     }
   }
 
   void train() {
-    const std::int64_t last = settings_.stop_after > 0 ? std::min(settings_.stop_after, settings_.steps) : settings_.steps;
+    const std::int64_t last =
+        settings_.stop_after > 0 ? std::min(settings_.stop_after, settings_.steps) : settings_.steps;
     describe();
     if (attempts() >= last) return;
     const Text text = Text::read(settings_.text, tokenizer_, length());
@@ -123,14 +127,17 @@ class Training {
   }
   Trainer made(const Settings& settings, const Tokenizer& tokenizer) {
     trainer_sizes_ = sizes_of(settings, tokenizer);
-    const auto rate = halfstep::warmup_cosine(settings.learning_rate, std::min(settings.warmup, settings.steps - 1),
-                                              std::max<std::int64_t>(settings.steps, 1), settings.learning_rate / 10);
-    return Trainer(Model(trainer_sizes_),
-                   halfstep::AdamW{.learning_rate = rate, .beta2 = 0.95, .weight_decay = settings.weight_decay},
-                   {.clip_norm = settings.clip,
-                    .seed = settings.seed,
-                    .parameters = {halfstep::parameters_where([](const auto& parameter) { return !decays(parameter); })
-                                       .no_decay()}});
+    const auto rate =
+        halfstep::warmup_cosine(settings.learning_rate, std::min(settings.warmup, settings.steps - 1),
+                                std::max<std::int64_t>(settings.steps, 1), settings.learning_rate / 10);
+    return Trainer(
+        Model(trainer_sizes_),
+        halfstep::AdamW{.learning_rate = rate, .beta2 = 0.95, .weight_decay = settings.weight_decay},
+        {.clip_norm = settings.clip,
+         .seed = settings.seed,
+         .parameters = {halfstep::parameters_where([](const auto& parameter) {
+                          return !decays(parameter);
+                        }).no_decay()}});
   }
 
   /// Tokens of a sequence: published weights may have fewer positions than the option says, or more.
@@ -165,22 +172,23 @@ class Training {
   void sample(std::int64_t done) {
     const std::string start = settings_.prompt.empty() ? "And " : settings_.prompt;
     std::string text;
-    generate(trainer_, tokenizer_.encode(start), std::min<std::int64_t>(settings_.tokens, 100), settings_.sampling,
-             [&](std::int32_t token) { text += tokenizer_.token(token); });
+    generate(trainer_, tokenizer_.encode(start), std::min<std::int64_t>(settings_.tokens, 100),
+             settings_.sampling, [&](std::int32_t token) { text += tokenizer_.token(token); });
     fmt::print("step {:>5}   sample: {}{}\n", done, start, text);
   }
 
   void describe() const {
     const ModelSizes& sizes = trainer_sizes_;
-    fmt::print("{}: {} layers, {} wide, {} heads, context {}, vocabulary {}: {:.2f} million weights\n", Policy::name,
-               sizes.layers, sizes.width, sizes.heads, sizes.context, sizes.vocabulary,
+    fmt::print("{}: {} layers, {} wide, {} heads, context {}, vocabulary {}: {:.2f} million weights\n",
+               Policy::name, sizes.layers, sizes.width, sizes.heads, sizes.context, sizes.vocabulary,
                static_cast<double>(parameter_count()) * 1e-6);
   }
   void print(const halfstep::StepReport& report) const {
-    fmt::print("step {:>5} of {}   loss {:.4f}   gradient norm {:.3f}   rate {:.2e}   scale {:g}   skipped {}   "
-               "{:.0f} tokens/s, {:.1f} % of {:.0f} GFLOP/s\n",
-               report.attempts, settings_.steps, report.loss, report.gradient_norm, report.learning_rate,
-               report.next_scale, report.skipped, tokens_per_second(), utilisation() * 100, peak_ * 1e-9);
+    fmt::print(
+        "step {:>5} of {}   loss {:.4f}   gradient norm {:.3f}   rate {:.2e}   scale {:g}   skipped {}   "
+        "{:.0f} tokens/s, {:.1f} % of {:.0f} GFLOP/s\n",
+        report.attempts, settings_.steps, report.loss, report.gradient_norm, report.learning_rate,
+        report.next_scale, report.skipped, tokens_per_second(), utilisation() * 100, peak_ * 1e-9);
     std::fflush(stdout);
   }
 
@@ -194,14 +202,15 @@ class Training {
     std::int64_t count = parameter_count();
     for (const auto& parameter : trainer_.parameters()) {
       const bool own_head = trainer_sizes_.architecture == Architecture::llama;
-      if (parameter.name == "wpe.weight" || (own_head && parameter.name == "wte.weight")) count -= parameter.shape.size();
+      if (parameter.name == "wpe.weight" || (own_head && parameter.name == "wte.weight"))
+        count -= parameter.shape.size();
     }
     return count;
   }
   double tokens_per_second() const { return static_cast<double>(tokens_) / seconds_; }
   double utilisation() const {
-    return tokens_per_second() *
-           operations_per_token(trainer_sizes_, weights_in_products(), length()) / peak_;
+    return tokens_per_second() * operations_per_token(trainer_sizes_, weights_in_products(), length()) /
+           peak_;
   }
 
   using Clock = std::chrono::steady_clock;

@@ -7,7 +7,8 @@
 
 namespace gpt {
 
-/// A character of UTF-8 text and the bytes that it takes; where the bytes are no UTF-8, one byte that is not valid.
+/// A character of UTF-8 text and the bytes that it takes; where the bytes are no UTF-8, one byte that is not
+/// valid.
 struct Character {
   char32_t code = 0;
   std::size_t size = 1;

@@ -17,10 +17,10 @@
 
 namespace gpt {
 
-/// The weights of a published GPT-2, in a safetensors file: wte.weight, wpe.weight, h.0.ln_1.weight, ... with or without
-/// "transformer." before each. Its four products a layer lie as [in, out] (they were convolutions once), ours as
-/// [out, in]. Numbers of 16 bits are widened, which is exact; the masks (attn.bias) and a head that repeats wte are
-/// passed over.
+/// The weights of a published GPT-2, in a safetensors file: wte.weight, wpe.weight, h.0.ln_1.weight, ... with
+/// or without "transformer." before each. Its four products a layer lie as [in, out] (they were convolutions
+/// once), ours as [out, in]. Numbers of 16 bits are widened, which is exact; the masks (attn.bias) and a head
+/// that repeats wte are passed over.
 class Gpt2Weights {
  public:
   /// Throws CheckpointError for a file that cannot be read or holds no GPT-2.
@@ -30,7 +30,8 @@ class Gpt2Weights {
       prefix_ = prefix;
       return;
     }
-    throw halfstep::CheckpointError(path.string() + ": it holds no tensor \"wte.weight\" or \"transformer.wte.weight\"; "
+    throw halfstep::CheckpointError(path.string() +
+                                    ": it holds no tensor \"wte.weight\" or \"transformer.wte.weight\"; "
                                     "is it a GPT-2's?");
   }
 
@@ -49,8 +50,8 @@ class Gpt2Weights {
     return sizes;
   }
 
-  /// Gives a trainer of a Model these weights; all or nothing. Throws CheckpointError where a tensor is missing, or has
-  /// another shape or a type that is none of float32, float16 and bfloat16.
+  /// Gives a trainer of a Model these weights; all or nothing. Throws CheckpointError where a tensor is
+  /// missing, or has another shape or a type that is none of float32, float16 and bfloat16.
   template <class Trainer>
   void load_into(Trainer& trainer) {
     std::vector<std::pair<std::string, std::vector<float>>> all;
@@ -60,8 +61,8 @@ class Gpt2Weights {
       if (transposed) std::swap(shape[0], shape[1]);
       const auto& stored = tensor(info.name);
       if (stored.shape != shape) {
-        refuse("tensor \"" + stored.name + "\" has shape " + text_of(stored.shape) + " where the model needs " +
-               text_of(shape));
+        refuse("tensor \"" + stored.name + "\" has shape " + text_of(stored.shape) +
+               " where the model needs " + text_of(shape));
       }
       std::vector<float> values = numbers(stored);
       if (transposed) values = transposed_back(values, info.shape);
@@ -74,7 +75,9 @@ class Gpt2Weights {
   [[noreturn]] void refuse(const std::string& why) const {
     throw halfstep::CheckpointError(reader_.path().string() + ": " + why);
   }
-  const halfstep::safetensors::TensorInfo* find(const std::string& name) const { return reader_.header().find(prefix_ + name); }
+  const halfstep::safetensors::TensorInfo* find(const std::string& name) const {
+    return reader_.header().find(prefix_ + name);
+  }
   const halfstep::safetensors::TensorInfo& tensor(const std::string& name) const {
     const halfstep::safetensors::TensorInfo* found = find(name);
     if (found == nullptr) refuse("tensor \"" + prefix_ + name + "\" is missing");

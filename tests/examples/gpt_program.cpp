@@ -25,14 +25,15 @@ class Runs {
  public:
   Runs() {
     std::ofstream text(folder_ / "text.txt");
-    for (int i = 0; i < 200; ++i) text << "and " << (i * 7) % 10 << " said to the " << (i % 3 == 0 ? "sea" : "stars") << ".\n";
+    for (int i = 0; i < 200; ++i)
+      text << "and " << (i * 7) % 10 << " said to the " << (i % 3 == 0 ? "sea" : "stars") << ".\n";
     std::ofstream(folder_ / "empty.txt");
     std::ofstream(folder_ / "short.txt") << "too short";
   }
 
   Finished operator()(const std::string& arguments) const {
-    const std::string line = "cd '" + folder_.path().string() + "' && " HALFSTEP_EXAMPLES_DIR "/gpt " + small + arguments +
-                             " > output.txt 2> errors.txt";
+    const std::string line = "cd '" + folder_.path().string() + "' && " HALFSTEP_EXAMPLES_DIR "/gpt " +
+                             small + arguments + " > output.txt 2> errors.txt";
     const int status = std::system(line.c_str());
     return {WEXITSTATUS(status), read("output.txt"), read("errors.txt")};
   }
@@ -46,7 +47,8 @@ class Runs {
   }
 
   static constexpr const char* small =
-      "--layers 2 --width 32 --heads 4 --context 32 --batch 4 --warmup 2 --learning-rate 0.01 --evaluate-batches 4 ";
+      "--layers 2 --width 32 --heads 4 --context 32 --batch 4 --warmup 2 --learning-rate 0.01 "
+      "--evaluate-batches 4 ";
   halfstep::test::TemporaryFolder folder_;
 };
 
@@ -63,7 +65,8 @@ std::vector<double> losses(const nlohmann::json& document) {
 void require_refusal(const Finished& finished, const std::vector<std::string>& words) {
   BOOST_TEST(finished.code != 0);
   for (const std::string& word : words) {
-    BOOST_TEST(finished.errors.find(word) != std::string::npos, '"' << word << "\" is not in: " << finished.errors);
+    BOOST_TEST(finished.errors.find(word) != std::string::npos,
+               '"' << word << "\" is not in: " << finished.errors);
   }
 }
 
@@ -72,7 +75,8 @@ void require_refusal(const Finished& finished, const std::vector<std::string>& w
 BOOST_AUTO_TEST_CASE(it_learns_a_text_under_every_policy_and_goes_on_from_a_prompt) {
   const Runs run;
   for (const std::string policy : {"float32", "bfloat16", "float16"}) {
-    const Finished finished = run("--policy " + policy + " --text text.txt --steps 60 --sample-every 30 --evaluate-every 30 "
+    const Finished finished = run("--policy " + policy +
+                                  " --text text.txt --steps 60 --sample-every 30 --evaluate-every 30 "
                                   "--json run.json --generate 'and 7 said' --tokens 20 --temperature 0");
     BOOST_TEST_REQUIRE(finished.code == 0, finished.errors);
     const auto document = run.json("run.json");
@@ -87,7 +91,8 @@ BOOST_AUTO_TEST_CASE(it_learns_a_text_under_every_policy_and_goes_on_from_a_prom
 
 BOOST_AUTO_TEST_CASE(a_run_that_was_stopped_and_resumed_has_the_losses_of_one_that_was_not) {
   const Runs run;
-  const std::string options = "--policy float16 --text text.txt --dropout 0.1 --accumulate 2 --steps 12 --sample-every 0 ";
+  const std::string options =
+      "--policy float16 --text text.txt --dropout 0.1 --accumulate 2 --steps 12 --sample-every 0 ";
   BOOST_TEST_REQUIRE(run(options + "--json whole.json").code == 0);
   BOOST_TEST_REQUIRE(run(options + "--save run --stop-after 5 --json first.json").code == 0);
   require_refusal(run(options + "--save run"), {"run holds checkpoints", "--resume"});
@@ -102,7 +107,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_was_stopped_and_resumed_has_the_losses_of_one_th
 
 BOOST_AUTO_TEST_CASE(published_weights_bring_their_sizes_and_need_a_vocabulary_that_fits) {
   const Runs run;
-  const std::string weights = "--policy float32 --steps 0 --weights " HALFSTEP_SOURCE_DIR "/tests/golden/gpt.safetensors ";
+  const std::string weights =
+      "--policy float32 --steps 0 --weights " HALFSTEP_SOURCE_DIR "/tests/golden/gpt.safetensors ";
   require_refusal(run(weights + "--generate a"), {"256 tokens", "64", "--tokenizer"});
   // One byte a token: 'a' is 1, 'b' is 2 and so on, as far as 63.
   std::ofstream vocabulary(run / "letters.tiktoken");
@@ -112,10 +118,12 @@ BOOST_AUTO_TEST_CASE(published_weights_bring_their_sizes_and_need_a_vocabulary_t
     vocabulary << alphabet[byte >> 2] << alphabet[(byte & 3) << 4] << "== " << id << '\n';
   }
   vocabulary.close();
-  const Finished finished = run(weights + "--tokenizer letters.tiktoken --generate abc --tokens 30 --temperature 0");
+  const Finished finished =
+      run(weights + "--tokenizer letters.tiktoken --generate abc --tokens 30 --temperature 0");
   BOOST_TEST(finished.code == 0, finished.errors);
-  BOOST_TEST(finished.output.find("2 layers, 32 wide, 4 heads, context 16, vocabulary 64") != std::string::npos,
-             finished.output);
+  BOOST_TEST(
+      finished.output.find("2 layers, 32 wide, 4 heads, context 16, vocabulary 64") != std::string::npos,
+      finished.output);
   BOOST_TEST(finished.output.find("\nabc") != std::string::npos, finished.output);
 }
 
@@ -125,12 +133,14 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_right_ends_with_a_message_and_a_code) {
   require_refusal(run("--text short.txt --steps 2"), {"short.txt", "9 tokens", "32"});
   require_refusal(run("--text nowhere.txt --steps 2"), {"nowhere.txt: cannot be read"});
   require_refusal(run("--text text.txt --steps 2 --heads 5"), {"5 heads", "32"});
-  require_refusal(run("--text text.txt --steps 0 --generate " + std::string(33, 'a')), {"33 tokens", "context of 32"});
+  require_refusal(run("--text text.txt --steps 0 --generate " + std::string(33, 'a')),
+                  {"33 tokens", "context of 32"});
   require_refusal(run("--policy float8"), {"float8"});
   require_refusal(run("--resume"), {"--save"});
   require_refusal(run("--text text.txt --steps 0 --temperature -1"), {"temperature"});
   require_refusal(run("--tokenizer text.txt --text text.txt"), {"text.txt:1", "base64"});
-  require_refusal(run("--text text.txt --steps 1 --json /nowhere/x.json"), {"/nowhere/x.json: cannot be written"});
+  require_refusal(run("--text text.txt --steps 1 --json /nowhere/x.json"),
+                  {"/nowhere/x.json: cannot be written"});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(a_pattern_of_the_files_own_splits_as_hugging_faces_tokenize
 
 BOOST_AUTO_TEST_CASE(by_hand_and_by_pcre2_gpt2s_pattern_splits_ascii_and_common_unicode_alike) {
   std::string text = every_byte_twice();
-  for (const json& golden : read_json("tokenizers_golden.json")) text += golden.at("text").get<std::string>() + "\n";
+  for (const json& golden : read_json("tokenizers_golden.json"))
+    text += golden.at("text").get<std::string>() + "\n";
   for (const char* broken : {" \xff", "a\xe2\x82", "  \xe2\x82z", "\xf0\x9f\x98", "x  "}) text += broken;
   std::vector<std::string> by_hand, by_pattern;
   gpt::Splitter::for_each_piece_by_hand(text, [&](std::string_view piece) { by_hand.emplace_back(piece); });
@@ -125,9 +126,8 @@ BOOST_AUTO_TEST_CASE(lines_of_base64_and_rank_give_tiktokens_ids) {
 
 BOOST_AUTO_TEST_CASE(any_bytes_come_back_from_their_tokens) {
   const std::string text = every_byte_twice() + "The end\xff.\xe2\x82";
-  for (const auto& tokenizer :
-       {gpt::Tokenizer::bytes(), gpt::read_tokenizer(data_folder / "gpt2_style.json"),
-        gpt::read_tokenizer(data_folder / "gpt2_style.tiktoken")}) {
+  for (const auto& tokenizer : {gpt::Tokenizer::bytes(), gpt::read_tokenizer(data_folder / "gpt2_style.json"),
+                                gpt::read_tokenizer(data_folder / "gpt2_style.tiktoken")}) {
     BOOST_TEST((tokenizer.decode(tokenizer.encode(text)) == text));
   }
   BOOST_TEST(gpt::Tokenizer::bytes().encode("Az") == (Ids{65, 122}), boost::test_tools::per_element());
@@ -152,15 +152,18 @@ BOOST_AUTO_TEST_CASE(a_faulty_tokenizer_json_is_refused_with_the_entry_at_fault)
   require_refusal([](json& d) { d["model"]["vocab"]["a"] = "x"; }, {"model.vocab[\"a\"]", "no whole number"});
   require_refusal([](json& d) { d["model"]["vocab"]["a"] = 5; }, {"model.vocab[", "the id 5 is taken"});
   require_refusal([](json& d) { d["model"]["vocab"]["a"] = -5; }, {"model.vocab[\"a\"]", "the id -5"});
-  require_refusal([](json& d) { d["model"]["vocab"]["a b"] = 900; }, {"model.vocab[\"a b\"]", "byte-level characters"});
+  require_refusal([](json& d) { d["model"]["vocab"]["a b"] = 900; },
+                  {"model.vocab[\"a b\"]", "byte-level characters"});
   require_refusal([](json& d) { d["model"]["merges"][3] = "a"; }, {"model.merges[3]", "neither"});
   require_refusal([](json& d) { d["model"]["merges"][3] = {"a", "qzq"}; }, {"model.merges[3]", "\"qzq\""});
-  require_refusal([](json& d) { d["model"]["merges"][3] = d["model"]["merges"][2]; }, {"model.merges[3]", "already"});
+  require_refusal([](json& d) { d["model"]["merges"][3] = d["model"]["merges"][2]; },
+                  {"model.merges[3]", "already"});
   require_refusal([](json& d) { d["added_tokens"][0].erase("id"); }, {"added_tokens[0]", "\"id\""});
   require_refusal([](json& d) { d["added_tokens"][0]["lstrip"] = true; }, {"added_tokens[0]", "lstrip"});
   require_refusal([](json& d) { d["normalizer"] = {{"type", "NFC"}}; }, {"normalizer", "NFC"});
   require_refusal([](json& d) { d["pre_tokenizer"] = nullptr; }, {"pre_tokenizer"});
-  require_refusal([](json& d) { d["pre_tokenizer"]["type"] = "Metaspace"; }, {"pre_tokenizer[0]", "\"Metaspace\""});
+  require_refusal([](json& d) { d["pre_tokenizer"]["type"] = "Metaspace"; },
+                  {"pre_tokenizer[0]", "\"Metaspace\""});
   const std::string message = message_of([] { tokenizer_of(std::string("{\"model\": ")); });
   BOOST_TEST(message.find("vocabulary: it is no JSON") != std::string::npos, message);
 }
@@ -172,7 +175,8 @@ BOOST_AUTO_TEST_CASE(a_byte_that_the_vocabulary_lacks_is_named_when_it_is_met) {
 }
 
 BOOST_AUTO_TEST_CASE(a_faulty_line_of_a_tiktoken_file_is_refused_with_its_number) {
-  for (const char* line : {"YQ==", "YQ== ", "YQ== x", "Y= 1", "Y*== 1", "YQ== 0", " 3", "Yw== 99999999999", "Yg== 0"}) {
+  for (const char* line :
+       {"YQ==", "YQ== ", "YQ== x", "Y= 1", "Y*== 1", "YQ== 0", " 3", "Yw== 99999999999", "Yg== 0"}) {
     const std::string message = message_of([&] { tokenizer_of("YQ== 0\n" + std::string(line) + "\n"); });
     BOOST_TEST(message.find("vocabulary:2: ") != std::string::npos, line << ": " << message);
   }

@@ -4,8 +4,8 @@
     pip install tokenizers tiktoken
     python3 tests/examples/python/tokenizers_golden.py
 
-Writes into tests/examples/data: a vocabulary of 380 tokens as tokenizer.json and as tiktoken's lines, one that splits by
-another pattern, and texts with their ids. Made by tokenizers 0.23.3 and tiktoken 0.14.0.
+Writes into tests/examples/data: a vocabulary of 380 tokens as tokenizer.json and as tiktoken's lines, one that splits
+by another pattern, and texts with their ids. Made by tokenizers 0.23.3 and tiktoken 0.14.0.
 """
 
 import base64
@@ -52,7 +52,8 @@ def train(pre_tokenizer):
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator([BOOK], trainers.BpeTrainer(
-        vocab_size=380, special_tokens=[], initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False))
+        vocab_size=380, special_tokens=[], initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False))
     tokenizer.add_special_tokens([END])
     return tokenizer
 
@@ -64,11 +65,13 @@ def main():
     prefixed = Tokenizer.from_str(byte_level.to_str())
     prefixed.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     split = train(pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(LLAMA3), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]))
+        pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]))
     split.save(str(FOLDER / "llama3_style.json"))
 
     to_bytes = {c: b for b, c in byte_characters().items()}
-    ranks = {bytes(to_bytes[c] for c in token): id for token, id in byte_level.get_vocab(with_added_tokens=False).items()}
+    vocabulary = byte_level.get_vocab(with_added_tokens=False)
+    ranks = {bytes(to_bytes[c] for c in token): id for token, id in vocabulary.items()}
     lines = sorted(ranks.items(), key=lambda item: item[1])
     (FOLDER / "gpt2_style.tiktoken").write_text(
         "".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in lines))

@@ -20,7 +20,8 @@ def first_weights(random):
     def normal(*shape, deviation):
         return (random.standard_normal(shape) * deviation).astype(numpy.float32)
 
-    weights = {"wte.weight": normal(VOCABULARY, WIDTH, deviation=0.3), "wpe.weight": normal(CONTEXT, WIDTH, deviation=0.3)}
+    weights = {"wte.weight": normal(VOCABULARY, WIDTH, deviation=0.3),
+               "wpe.weight": normal(CONTEXT, WIDTH, deviation=0.3)}
 
     def norm(name):
         weights[f"{name}.weight"] = 1 + normal(WIDTH, deviation=0.2)
@@ -78,7 +79,8 @@ def run(dtype, first, tokens, targets):
 
 def arrays(random):
     weights = first_weights(random)
-    masks = {f"h.{layer}.attn.bias": numpy.tril(numpy.ones((1, 1, CONTEXT, CONTEXT), numpy.float32)) for layer in range(LAYERS)}
+    mask = numpy.tril(numpy.ones((1, 1, CONTEXT, CONTEXT), numpy.float32))
+    masks = {f"h.{layer}.attn.bias": mask for layer in range(LAYERS)}
     save_file(weights | masks, pathlib.Path(__file__).parent.parent / "gpt.safetensors")
     sequences = random.integers(0, VOCABULARY, (BATCH, CONTEXT + 1))
     tokens, targets = torch.from_numpy(sequences[:, :-1].copy()), torch.from_numpy(sequences[:, 1:].copy())
