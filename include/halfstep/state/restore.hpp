@@ -7,10 +7,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <halfstep/state/capture.hpp>
+#include <halfstep/state/detail/in_threads.hpp>
 
 namespace halfstep {
 
@@ -195,8 +197,8 @@ class Restorer {
   Restored finish(const std::string& advice, bool with_scaler, bool with_moments, std::vector<std::string> notes) {
     differences_.throw_if_any(advice);
     Restored restored{state_.data, state_.user, user_tensors(), std::move(notes)};
+    upload();
     core_.clear_window();
-    for (const Copy& copy : copies_) core_.device().upload(copy.to, copy.tensor->bytes.data(), copy.tensor->bytes.size());
     if (!with_moments) {
       for (std::size_t m = 0; m < static_cast<std::size_t>(Optimizer::moments); ++m) core_.moment(m).clear();
     }
@@ -216,6 +218,20 @@ class Restorer {
     float* to;
     const TensorData* tensor;
   };
+
+  void upload() {
+    const auto one = [&](std::size_t i) {
+      const auto& bytes = copies_[i].tensor->bytes;
+      core_.device().upload(copies_[i].to, bytes.data(), bytes.size());
+    };
+    if constexpr (std::remove_reference_t<decltype(core_.device())>::shares_host_memory) {
+      std::int64_t bytes = 0;
+      for (const Copy& copy : copies_) bytes += static_cast<std::int64_t>(copy.tensor->bytes.size());
+      in_threads(copies_.size(), bytes, one);
+    } else {
+      for (std::size_t i = 0; i < copies_.size(); ++i) one(i);
+    }
+  }
 
   void take(const std::string& name, const Shape& shape, float* flat, std::size_t index) {
     if (const TensorData* tensor = fitting(file_, name, shape, differences_)) {

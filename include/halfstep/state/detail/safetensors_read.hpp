@@ -4,20 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
-#include <future>
 #include <halfstep/state/checksum.hpp>
+#include <halfstep/state/detail/in_threads.hpp>
 #include <halfstep/state/detail/safetensors_header.hpp>
 #include <halfstep/state/safetensors.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -88,9 +85,9 @@ void read_tensor(FileSystem& files, FileSystem::File file, const TensorInfo& ten
   }
 }
 
-/// `size` bytes of memory. Asking for large pages first makes a fault for each 2 MiB instead of one for each
-/// 4 KiB, and those cost more than reading does.
-inline std::vector<std::byte> bytes_to_fill(std::size_t size) {
+/// An empty vector with room for `size` bytes. Asking for large pages first makes a fault for each 2 MiB instead
+/// of one for each 4 KiB, and those cost more than reading does.
+inline std::vector<std::byte> room_for(std::size_t size) {
   std::vector<std::byte> bytes;
   bytes.reserve(size);
 #if defined(MADV_HUGEPAGE)
@@ -98,40 +95,7 @@ inline std::vector<std::byte> bytes_to_fill(std::size_t size) {
   const std::size_t skipped = page - reinterpret_cast<std::uintptr_t>(bytes.data()) % page;
   if (size >= 2 * page) ::madvise(bytes.data() + skipped, (size - skipped) / page * page, MADV_HUGEPAGE);
 #endif
-  bytes.resize(size);
   return bytes;
-}
-
-/// Calls work(i) for each i in [0, count), in several threads where there are many bytes to read: new memory,
-/// copying and checksums take longer than a fast disk does. Throws what the first of them in order threw.
-template <class Work>
-void for_each_tensor(std::size_t count, std::int64_t bytes, const Work& work) {
-  constexpr std::int64_t worth_threads = std::int64_t{64} << 20;
-  const std::size_t most = (std::min)(std::size_t{4}, std::size_t{std::thread::hardware_concurrency()});
-  const std::size_t threads = bytes < worth_threads ? 1 : (std::min)(most, count);
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::exception_ptr> errors(count);
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        errors[i] = std::current_exception();
-        next = count;  // those before it are under way
-      }
-    }
-  };
-  {
-    std::vector<std::future<void>> others;
-    try {
-      while (others.size() + 1 < threads) others.push_back(std::async(std::launch::async, run));
-    } catch (const std::system_error&) {  // no more threads: those there are do it
-    }
-    run();
-  }
-  for (const std::exception_ptr& error : errors) {
-    if (error != nullptr) std::rethrow_exception(error);
-  }
 }
 
 }  // namespace detail
@@ -167,8 +131,14 @@ inline TensorData Reader::read(std::string_view name) {
 inline TensorData Reader::take(TensorInfo&& info) {
   TensorData tensor{std::move(info.name), info.dtype, std::move(info.shape), {}};
   info.name = tensor.name;
-  tensor.bytes = detail::bytes_to_fill(static_cast<std::size_t>(info.bytes));
-  read(info, tensor.bytes);
+  tensor.bytes = detail::room_for(static_cast<std::size_t>(info.bytes));
+  detail::while_loading(path_, [&] {
+    // Grown piece by piece: a vector's new bytes are zeroes, and those are still in the cache when they are read over.
+    detail::read_tensor(files_, file_.get(), info, [&](std::size_t offset, std::size_t size) {
+      tensor.bytes.resize(offset + size);
+      return std::span(tensor.bytes).subspan(offset, size);
+    });
+  });
   return tensor;
 }
 
@@ -191,8 +161,7 @@ inline StateFile read(const std::filesystem::path& path, const Limits& limits, F
   std::int64_t bytes = 0;
   for (const TensorInfo& info : infos) bytes += info.bytes;
   file.tensors.resize(infos.size());
-  detail::for_each_tensor(infos.size(), bytes,
-                          [&](std::size_t i) { file.tensors[i] = reader.take(std::move(infos[i])); });
+  halfstep::detail::in_threads(infos.size(), bytes, [&](std::size_t i) { file.tensors[i] = reader.take(std::move(infos[i])); });
   file.metadata = std::move(reader.header_.metadata);
   return file;
 }
