@@ -16,8 +16,8 @@ import sys
 import numpy
 import torch
 
-TOPICS = ["grad_scaler", "clip", "optimizers", "schedules", "operations", "transformer", "training",
-          "differences", "gpt"]
+TOPICS = ["grad_scaler", "clip", "optimizers", "schedules", "operations", "transformer", "attention",
+          "training", "differences", "gpt"]
 
 
 def main():
