@@ -283,7 +283,9 @@ BOOST_AUTO_TEST_CASE(inputs_of_another_width_are_refused_by_name_of_both_shapes)
                         ShapeError, refused);
   BOOST_CHECK_THROW(session.model.layer(session.tape, Tensor<const float>(values.data(), Shape())),
                     ShapeError);
-  BOOST_CHECK_THROW(Linear(0, 2), ConfigurationError);
+  BOOST_CHECK_EXCEPTION(Linear(0, 2), ConfigurationError, [](const ConfigurationError& error) {
+    return std::string(error.what()).find("Linear{0, 2}") != std::string::npos;
+  });
   BOOST_CHECK_THROW(Linear(3, -1), ConfigurationError);
 }
 

@@ -97,6 +97,7 @@ BOOST_AUTO_TEST_CASE(names_that_are_no_generations_are_left_alone) {
                                         "generation-00000000000x.safetensors",
                                         "generation-0000000000001.safetensors",
                                         "Generation-000000000001.safetensors",
+                                        "generation-9223372036854775807.safetensors",
                                         "generation-99999999999999999999.safetensors",
                                         "weights.safetensors"};
   for (const std::string& name : others) test::put(folder / name, "x");
@@ -112,6 +113,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_work_is_refused) {
   const test::TemporaryFolder folder;
   BOOST_TEST(holds(test::refusal<ConfigurationError>([&] { Generations(folder.path(), {.keep_last = 0}); }),
                    "keep_last is 0"));
+  BOOST_TEST(holds(test::refusal<ConfigurationError>([&] { Generations(""); }), "folder is empty"));
   BOOST_TEST(holds(
       test::refusal<ConfigurationError>([&] { Generations(folder.path(), {.keep_best = KeepBest{""}}); }),
       "name"));

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <halfstep/numeric/bits.hpp>
 #include <halfstep/state/checkpoints.hpp>
 #include <halfstep/state/weights.hpp>
 
@@ -107,6 +108,18 @@ BOOST_AUTO_TEST_CASE(sixteen_bit_weights_are_widened_only_if_asked_and_other_typ
   BOOST_TEST(trainer.read_parameter("hidden.bias")[1] == 2.25f);
   tensors[3] = tensor<double>("output.bias", {2}, 0);
   refused(trainer, write(folder, tensors), {.widen_16_bit = true}, {"output.bias", "F64"});
+}
+
+BOOST_AUTO_TEST_CASE(numbers_that_are_not_finite_are_taken_only_if_asked) {
+  const test::TemporaryFolder folder;
+  auto tensors = all();
+  const float bad = halfstep::detail::float_of(0x7f80'0000u);
+  std::memcpy(tensors[3].bytes.data() + sizeof bad, &bad, sizeof bad);
+  Ring trainer{{}};
+  const auto path = write(folder, tensors);
+  refused(trainer, path, {}, {"output.bias", "inf at index 1", "allow_non_finite"});
+  load_weights(trainer, path, {.allow_non_finite = true});
+  BOOST_TEST(trainer.read_parameter("output.bias")[1] == bad);
 }
 
 BOOST_AUTO_TEST_CASE(another_shape_is_refused_with_both) {

@@ -64,9 +64,7 @@ class Linear {
  public:
   /// Throws ConfigurationError unless both sizes are 1 or more.
   Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options = {})
-      : weight(sizes(in_features, out_features), Initializer::kaiming_uniform(in_features)),
-        bias(Shape{options.bias ? out_features : 0}, Initializer::kaiming_uniform(in_features)),
-        has_bias_(options.bias) {}
+      : Linear(sizes(in_features, out_features), options) {}
 
   /// [out_features, in_features] and [out_features]. Another initializer, or `frozen`, may be set before a
   /// trainer takes the model in.
@@ -109,6 +107,11 @@ class Linear {
   }
 
  private:
+  Linear(Shape sizes, LinearOptions options)
+      : weight(sizes, Initializer::kaiming_uniform(sizes[1])),
+        bias(Shape{options.bias ? sizes[0] : 0}, Initializer::kaiming_uniform(sizes[1])),
+        has_bias_(options.bias) {}
+
   static Shape sizes(std::int64_t in_features, std::int64_t out_features) {
     if (in_features < 1 || out_features < 1) {
       throw ConfigurationError("Linear{" + std::to_string(in_features) + ", " + std::to_string(out_features) +

@@ -99,6 +99,11 @@ struct Explain {
                     "halfstep policy: sums of products must be kept in float: a float16 sum of ones stalls at 2048, "
                     "a bfloat16 one at 256; write `using accumulator_type = float;`");
     }
+    if constexpr (HasStopAfterSkips<Q>) {
+      static_assert(Q::stop_after_skips >= 0,
+                    "halfstep policy: `stop_after_skips` is negative; write how many windows in a row may be skipped, "
+                    "or 0 never to stop");
+    }
     if constexpr (HasComputeType<Q> && HasScaler<Q>) {
       static_assert(ScalesFloat16<Q>,
                     "halfstep policy: float16 compute needs a loss scaler, because gradients under 2^-24 round to "

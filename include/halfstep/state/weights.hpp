@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <halfstep/numeric/convert.hpp>
+#include <halfstep/numeric/traits.hpp>
 #include <halfstep/state/restore.hpp>
 
 namespace halfstep {
@@ -25,6 +27,8 @@ struct LoadWeightsOptions {
   bool allow_unused = false;
   /// Widen float16 and bfloat16 tensors, which is exact; else they are an error, since nothing is cast in silence.
   bool widen_16_bit = false;
+  /// Take numbers that are not finite, instead of an error.
+  bool allow_non_finite = false;
 };
 
 struct LoadedWeights {
@@ -93,6 +97,12 @@ LoadedWeights load_weights(Trainer& trainer, const std::filesystem::path& path, 
       continue;
     }
     values.emplace_back(info.name, detail::as_float(reader.read(name), options.widen_16_bit, differences));
+    const auto& numbers = values.back().second;
+    const auto bad = std::find_if_not(numbers.begin(), numbers.end(), [](float number) { return is_finite(number); });
+    if (bad != numbers.end() && !options.allow_non_finite) {
+      differences.add("tensor \"" + name + "\" holds " + std::to_string(*bad) + " at index " +
+                      std::to_string(bad - numbers.begin()));
+    }
     result.loaded.push_back(info.name);
   }
   for (const auto& tensor : reader.header().tensors) {
@@ -100,7 +110,8 @@ LoadedWeights load_weights(Trainer& trainer, const std::filesystem::path& path, 
     result.unused.push_back(tensor.name);
     if (!options.allow_unused) differences.add("tensor \"" + tensor.name + "\" is no parameter's");
   }
-  differences.throw_if_any(path.string() + ": give names with name_in_file, or allow_missing, or allow_unused.");
+  differences.throw_if_any(path.string() + ": name_in_file gives a parameter another name, allow_missing, allow_unused and allow_non_finite pass over " +
+                            "what they name; shapes are the model's.");
   for (const auto& [name, numbers] : values) trainer.write_parameter(name, numbers);
   return result;
 }

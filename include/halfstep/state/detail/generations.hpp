@@ -22,6 +22,8 @@ namespace detail {
 inline constexpr std::string_view generation_prefix = "generation-";
 inline constexpr std::string_view generation_suffix = ".safetensors";
 inline constexpr std::size_t generation_digits = 12;
+/// Any number up to this has a next one.
+inline constexpr std::int64_t largest_generation = 999'999'999'999'999'999;
 inline constexpr std::string_view series_key = "halfstep.series";
 
 /// The number in a file's name; none for the name of anything else.
@@ -35,6 +37,7 @@ inline std::optional<std::int64_t> generation_number(std::string_view name) {
   if (error != std::errc{} || end != name.data() + name.size() || name.front() == '-') return std::nullopt;
   // 12 digits, or more without a leading zero: one name for each number.
   if (name.size() > generation_digits && name.front() == '0') return std::nullopt;
+  if (number > largest_generation) return std::nullopt;
   return number;
 }
 
@@ -60,6 +63,9 @@ inline bool is_there(FileSystem& files, const std::filesystem::path& path) {
 
 inline Generations::Generations(std::filesystem::path folder, GenerationsOptions options, FileSystem& files)
     : folder_(std::move(folder)), options_(std::move(options)), files_(&files) {
+  if (folder_.empty()) {
+    throw ConfigurationError("generations: the name of the folder is empty; \".\" is the current one");
+  }
   if (options_.keep_last < 1) {
     throw ConfigurationError("generations: keep_last is " + std::to_string(options_.keep_last) +
                              "; it must be at least 1, or every save would remove itself");
@@ -78,8 +84,10 @@ inline std::filesystem::path Generations::path_of(std::int64_t number) const {
 
 inline std::filesystem::path Generations::save(std::int64_t number,
                                                const std::function<void(const ByteSink&)>& writer) {
-  if (number < 0)
-    throw CheckpointError("generations: the number of a generation is " + std::to_string(number));
+  if (number < 0 || number > detail::largest_generation) {
+    throw CheckpointError("generations: the number of a generation is " + std::to_string(number) +
+                          "; it must be from 0 to " + std::to_string(detail::largest_generation));
+  }
   const std::filesystem::path path = path_of(number);
   make_folder(*files_, folder_);
   publish(*files_, path, writer);
