@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <halfstep/evidence/diagnosis.hpp>
+#include <halfstep/evidence/number_text.hpp>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,8 @@ namespace halfstep {
 namespace detail {
 
 inline std::string number(double value) {
+  // A NaN has no sign that says anything.
+  if (non_finite_text(value) == "NaN") return "NaN";
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;
