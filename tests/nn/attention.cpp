@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(one_packed_tensor_gives_the_bits_of_three, Policy,
   const Case c{2, 37, 37, 4, 2, 6, true, 0, {37, 20}};
   Run<Policy> separate(c);
   separate(c);
-  const auto row_of = [&c](const std::vector<float>& values, std::int64_t row, std::int64_t width) {
+  const auto row_of = [](const std::vector<float>& values, std::int64_t row, std::int64_t width) {
     const auto begin = values.begin() + row * width;
     return std::vector<float>(begin, begin + width);
   };
