@@ -7,12 +7,12 @@
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/norm_case.hpp"
 #include "support/refusal.hpp"
 #include "support/tape.hpp"
-#include "support/tolerance.hpp"
 
 BOOST_AUTO_TEST_SUITE(layer_norm_tests)
 

@@ -12,7 +12,6 @@
 #include <halfstep/nn/initializer.hpp>
 #include <halfstep/nn/linear.hpp>
 #include <halfstep/nn/parameter.hpp>
-#include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/simd.hpp>
