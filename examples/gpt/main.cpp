@@ -113,6 +113,7 @@ int run(int argc, char** argv) {
   gpt::Settings settings;
   std::string policy = "bfloat16";
   CLI::App app{"Train a GPT on a text under a precision policy, and let it write."};
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--policy", policy, "float32, bfloat16 or float16")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
       ->capture_default_str();

@@ -127,9 +127,9 @@ class Training {
   }
   Trainer made(const Settings& settings, const Tokenizer& tokenizer) {
     trainer_sizes_ = sizes_of(settings, tokenizer);
-    const auto rate =
-        halfstep::warmup_cosine(settings.learning_rate, std::min(settings.warmup, settings.steps - 1),
-                                std::max<std::int64_t>(settings.steps, 1), settings.learning_rate / 10);
+    const std::int64_t length = std::max<std::int64_t>(settings.steps, 1);
+    const auto rate = halfstep::warmup_cosine(settings.learning_rate, std::min(settings.warmup, length - 1),
+                                              length, settings.learning_rate / 10);
     return Trainer(
         Model(trainer_sizes_),
         halfstep::AdamW{.learning_rate = rate, .beta2 = 0.95, .weight_decay = settings.weight_decay},

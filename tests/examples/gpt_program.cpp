@@ -76,14 +76,14 @@ BOOST_AUTO_TEST_CASE(it_learns_a_text_under_every_policy_and_goes_on_from_a_prom
   const Runs run;
   for (const std::string policy : {"float32", "bfloat16", "float16"}) {
     const Finished finished = run("--policy " + policy +
-                                  " --text text.txt --steps 60 --sample-every 30 --evaluate-every 30 "
+                                  " --text text.txt --steps 150 --sample-every 50 --evaluate-every 50 "
                                   "--json run.json --generate 'and 7 said' --tokens 20 --temperature 0");
     BOOST_TEST_REQUIRE(finished.code == 0, finished.errors);
     const auto document = run.json("run.json");
     BOOST_TEST(document.at("policy") == policy);
-    BOOST_TEST(losses(document).size() == 60u);
+    BOOST_TEST(losses(document).size() == 150u);
     BOOST_TEST(std::abs(losses(document).front() - std::log(256.0)) < 0.2);
-    BOOST_TEST(last_held_out(document) < 1.0);
+    BOOST_TEST(last_held_out(document) < 0.6);
     BOOST_TEST(document.at("model_flop_utilisation").get<double>() > 0);
     BOOST_TEST(finished.output.find("and 7 said to the s") != std::string::npos, finished.output);
   }
