@@ -152,4 +152,9 @@ class Model {
   std::optional<halfstep::Linear> head_;
 };
 
+/// GPT-2's groups: no decay on biases, norms and embeddings, so only the matrices of products decay.
+inline bool decays(const halfstep::ParameterInfo& parameter) {
+  return parameter.shape.rank() == 2 && parameter.name != "wte.weight" && parameter.name != "wpe.weight";
+}
+
 }  // namespace gpt

@@ -18,12 +18,12 @@ struct Settings {
   ModelSizes sizes;
   bool heads_given = false;
 
-  std::int64_t batch = 16;
+  std::int64_t batch = 32;
   std::int64_t accumulate = 1;
   std::int64_t steps = 300;
   std::int64_t stop_after = 0;
-  float learning_rate = 2e-3f;
-  std::int64_t warmup = 30;
+  float learning_rate = 3e-3f;
+  std::int64_t warmup = 20;
   float weight_decay = 0.1f;
   float clip = 1.0f;
   std::uint64_t seed = 7;

@@ -16,13 +16,13 @@ enum class Architecture {
 struct ModelSizes {
   Architecture architecture = Architecture::gpt2;
   std::int64_t layers = 4;
-  std::int64_t width = 256;
-  std::int64_t heads = 8;
+  std::int64_t width = 128;
+  std::int64_t heads = 4;
   /// Heads of keys and values, each shared by heads / key_value_heads query heads; 0 for as many as query
   /// heads.
   std::int64_t key_value_heads = 0;
   /// The most tokens of a sequence.
-  std::int64_t context = 256;
+  std::int64_t context = 64;
   std::int64_t vocabulary = 256;
   float dropout = 0;
 

@@ -24,11 +24,6 @@
 
 namespace gpt {
 
-/// GPT-2's groups: no decay on biases, norms and embeddings, so only the matrices of products decay.
-inline bool decays(const halfstep::ParameterInfo& parameter) {
-  return parameter.shape.rank() == 2 && parameter.name != "wte.weight" && parameter.name != "wpe.weight";
-}
-
 /// One run of the program under one policy.
 template <class Policy>
 class Training {

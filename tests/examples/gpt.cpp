@@ -269,6 +269,18 @@ BOOST_AUTO_TEST_CASE(gpt2s_first_loss_is_that_of_guessing_and_a_llama_learns_a_r
   BOOST_TEST(llama.evaluate(batch).loss() < 0.2);
 }
 
+BOOST_AUTO_TEST_CASE(matrices_of_products_decay_and_biases_norms_and_embeddings_do_not) {
+  const ModelTrainer<Float32Policy> trainer(gpt::Model(golden_sizes()), AdamW{}, {});
+  std::int64_t decaying = 0;
+  for (const auto& parameter : trainer.parameters()) {
+    const bool is_product =
+        parameter.name.find(".c_") != std::string::npos && parameter.name.ends_with(".weight");
+    BOOST_TEST(gpt::decays(parameter) == is_product, parameter.name);
+    decaying += gpt::decays(parameter);
+  }
+  BOOST_TEST(decaying == 8);
+}
+
 BOOST_AUTO_TEST_CASE(sampling_is_given_by_its_seed_and_goes_on_beyond_the_context) {
   auto trainer = golden_trainer<Float32Policy>();
   const auto greedy = generated(trainer, {.temperature = 0});
