@@ -77,6 +77,40 @@ BOOST_AUTO_TEST_CASE(the_peak_is_the_largest_pass_and_outlives_smaller_ones) {
   BOOST_TEST(arena.peak() == 2560u);
 }
 
+BOOST_AUTO_TEST_CASE(what_came_after_a_mark_is_taken_back_and_handed_out_again) {
+  CountingHost host;
+  Arena<CountingHost> arena(host);
+  const auto pass = [&] {
+    arena.reset();
+    auto* const before = arena.allocate<char>(1000);
+    std::memset(before, 1, 1000);
+    const auto mark = arena.mark();
+    for (int round = 0; round < 3; ++round) {
+      std::vector<char*> pieces;
+      for (int i = 0; i < 4; ++i) {
+        pieces.push_back(arena.allocate<char>(700'000));
+        std::memset(pieces.back(), 2, 700'000);
+        BOOST_TEST((arena.is_since(mark, pieces.back()) && arena.is_since(mark, pieces.back() + 699'999)));
+      }
+      arena.rollback(mark);
+      BOOST_TEST(arena.used() == 1024u);
+      for (const char* piece : pieces) BOOST_TEST((piece[0] == 2 && piece[699'999] == 2));
+    }
+    // Larger than the room that the first block has left.
+    std::memset(arena.allocate<char>(1'500'000), 3, 1'500'000);
+    BOOST_TEST((before[0] == 1 && before[999] == 1));
+    BOOST_TEST(!arena.is_since(mark, before));
+    BOOST_TEST(!arena.is_since(mark, nullptr));
+  };
+  pass();
+  BOOST_TEST(arena.peak() == 1024 + 4 * 700'160u);
+  pass();
+  const int warm = host.allocations;
+  for (int i = 0; i < 3; ++i) pass();
+  BOOST_TEST(host.allocations == warm);
+  BOOST_TEST(arena.capacity() == arena.peak());
+}
+
 BOOST_AUTO_TEST_CASE(memory_goes_back_to_the_device) {
   CountingHost host;
   {
