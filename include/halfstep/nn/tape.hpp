@@ -31,6 +31,11 @@ struct RandomStream {
   std::uint64_t stream = 0;
 };
 
+namespace detail {
+template <class Tape>
+class Rerun;
+}
+
 /// Records what a model computes, so that gradients can be computed backwards (reverse-mode differentiation). A
 /// model gets the tape in `forward` and `loss` and hands it to the operations; an operation allocates its result
 /// here and records how gradients flow back through it. All memory comes from two arenas and is taken back at once
@@ -51,6 +56,9 @@ class Tape {
     values_.reset();
     nodes_.reset();
     last_ = nullptr;
+    before_first_slot_ = {};
+    last_slot_ = &before_first_slot_;
+    reached_ = {};
     pass_ = pass;
     random_ = random;
     random_operations_ = 0;
@@ -135,6 +143,7 @@ class Tape {
   GradientTarget<T> gradient_target(const Variable<T>& variable) {
     detail::GradientSlot* slot = variable.slot();
     if (slot == nullptr) return {};
+    if (slot->number <= reached_.number && slot != reached_.input) refuse_to_reach(variable.shape());
     if (slot->data == nullptr) slot->data = values_.template allocate<T>(variable.size());
     if (observer_ != nullptr) {
       note_target(Place::activation_gradient, slot, -1, Tensor<T>(static_cast<T*>(slot->data), variable.shape()));
@@ -147,12 +156,7 @@ class Tape {
   /// small value (views, parameters by pointer or copy) that needs no destruction.
   template <class Operation, class T, class Backward>
   Variable<T> record(Operation, Tensor<T> result, bool wants_gradient, const Backward& backward) {
-    static_assert(std::is_trivially_destructible_v<Backward>,
-                  "what an operation keeps for its backward pass must need no destruction: keep views and pointers");
-    detail::GradientSlot* slot = nullptr;
-    if (recording() && wants_gradient) {
-      slot = new (nodes_.template allocate<detail::GradientSlot>(1)) detail::GradientSlot{};
-    }
+    detail::GradientSlot* slot = recording() && wants_gradient ? next_slot() : nullptr;
     if constexpr (FloatingType<T>) {
       if (observer_ != nullptr) {
         observer_->see({.place = Place::activation,
@@ -163,10 +167,7 @@ class Tape {
                         .shape = result.shape()});
       }
     }
-    if (slot == nullptr) return {result, nullptr};
-    using NodeType = Node<T, Backward>;
-    void* memory = nodes_.template allocate<std::byte>(static_cast<std::int64_t>(sizeof(NodeType)));
-    last_ = new (memory) NodeType{{last_, slot, &NodeType::call}, result.shape(), backward};
+    if (slot != nullptr) add_node<T>(slot, result.shape(), backward);
     return {result, slot};
   }
 
@@ -181,11 +182,7 @@ class Tape {
       targets_.clear();
       observer_->see({.place = Place::activation_gradient, .slot = slot, .data = seed, .shape = Shape()});
     }
-    for (NodeBase* node = last_; node != nullptr; node = node->previous) {
-      if (!node->output->written) continue;
-      node->run(*this, *node);
-      if (observer_ != nullptr) show_targets(node->output);
-    }
+    run_nodes();
   }
 
   /// Shows an observer all that is computed from here on; null, as at first, ends that. Gives back the one before.
@@ -198,6 +195,8 @@ class Tape {
   std::size_t node_bytes() const { return nodes_.capacity(); }
 
  private:
+  friend class detail::Rerun<Tape>;
+
   struct NodeBase {
     NodeBase* previous;
     detail::GradientSlot* output;
@@ -212,6 +211,33 @@ class Tape {
       node.backward(tape, Tensor<const T>(static_cast<const T*>(node.output->data), node.shape));
     }
   };
+
+  /// The place for the next result's gradient: where a function is computed again, the one that it had before.
+  detail::GradientSlot* next_slot() {
+    detail::GradientSlot*& next = last_slot_->next;
+    if (next == nullptr) next = new (nodes_.template allocate<detail::GradientSlot>(1)) detail::GradientSlot{};
+    *next = {.next = next->next, .number = last_slot_->number + 1};
+    return last_slot_ = next;
+  }
+  template <class T, class Backward>
+  void add_node(detail::GradientSlot* output, const Shape& shape, const Backward& backward) {
+    static_assert(std::is_trivially_destructible_v<Backward>,
+                  "what an operation keeps for its backward pass must need no destruction: keep views and pointers");
+    using NodeType = Node<T, Backward>;
+    void* memory = nodes_.template allocate<std::byte>(static_cast<std::int64_t>(sizeof(NodeType)));
+    last_ = new (memory) NodeType{{last_, output, &NodeType::call}, shape, backward};
+  }
+  void run_nodes() {
+    for (NodeBase* node = last_; node != nullptr; node = node->previous) {
+      if (!node->output->written) continue;
+      node->run(*this, *node);
+      if (observer_ != nullptr) show_targets(node->output);
+    }
+  }
+  [[noreturn]] static void refuse_to_reach(const Shape& shape) {
+    throw ConfigurationError("recompute: the function uses a variable of shape " + shape.text() +
+                             " that was computed outside and is not its input; hand that one in as the input");
+  }
 
   template <class T>
   Tensor<T> show(Place place, int parameter, Tensor<T> tensor) {
@@ -264,6 +290,14 @@ class Tape {
   Arena<D> values_;
   Arena<Host> nodes_;
   NodeBase* last_ = nullptr;
+  detail::GradientSlot before_first_slot_;
+  detail::GradientSlot* last_slot_ = &before_first_slot_;
+  /// While a function computed again runs backward: the last slot from before it, and its input's, the only one of those
+  /// that it may give a gradient to.
+  struct {
+    int number = 0;
+    detail::GradientSlot* input = nullptr;
+  } reached_;
   TapeObserver* observer_ = nullptr;
   /// Of the operation whose backward pass runs; used only while somebody observes.
   std::vector<Observation> targets_;

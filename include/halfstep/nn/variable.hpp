@@ -8,9 +8,12 @@ namespace halfstep {
 
 namespace detail {
 
-/// Where the gradient of one variable comes together during the backward pass.
+/// Where the gradient of one variable comes together during the backward pass. The slots of a pass are numbered in the
+/// order in which its operations were recorded.
 struct GradientSlot {
   void* data = nullptr;
+  GradientSlot* next = nullptr;
+  int number = 0;
   bool written = false;
 };
 
