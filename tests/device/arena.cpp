@@ -96,6 +96,8 @@ BOOST_AUTO_TEST_CASE(what_came_after_a_mark_is_taken_back_and_handed_out_again) 
       BOOST_TEST(arena.used() == 1024u);
       for (const char* piece : pieces) BOOST_TEST((piece[0] == 2 && piece[699'999] == 2));
     }
+    BOOST_TEST((arena.allocate<char>(1) == before + 1024));
+    arena.rollback(mark);
     // Larger than the room that the first block has left.
     std::memset(arena.allocate<char>(1'500'000), 3, 1'500'000);
     BOOST_TEST((before[0] == 1 && before[999] == 1));
