@@ -260,12 +260,12 @@ BOOST_AUTO_TEST_CASE(what_is_large_enough_for_several_threads_comes_back_whole_a
   StateFile file;
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
     file.tensors.push_back({name, DType::u8, {12'000'000}, std::vector<std::byte>(12'000'000)});
-    for (std::size_t i = 0; i < 12'000'000; i += 4093) file.tensors.back().bytes[i] = static_cast<std::byte>(*name + i);
+    for (std::size_t i = 0; i < 12'000'000; i += 4093) file.tensors.back().bytes[i] = static_cast<std::byte>(static_cast<std::size_t>(*name) + i);
   }
   std::string text = written(file);
   BOOST_TEST(same(parsed(text), file));
   const std::size_t data = text.size() - 6 * 12'000'000;
-  for (const std::size_t damaged : {5, 3, 2}) {
+  for (const std::size_t damaged : {5u, 3u, 2u}) {
     text[data + damaged * 12'000'000] = static_cast<char>(text[data + damaged * 12'000'000] ^ 1);
     const std::string message = test::refusal<CheckpointError>([&] { parsed(text); });
     BOOST_TEST(holds(message, std::string("tensor \"") + "abcdef"[damaged] + '"'), message);
