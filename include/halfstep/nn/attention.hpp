@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/matmul_tiles.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/attention_backward.hpp>
 #include <halfstep/nn/attention_forward.hpp>

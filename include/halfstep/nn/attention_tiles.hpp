@@ -5,10 +5,12 @@
 #include <halfstep/compute/matmul_tiles.hpp>
 #include <halfstep/compute/portable_kernel.hpp>
 #include <halfstep/compute/portable_packing.hpp>
+#include <halfstep/compute/vectorize.hpp>
 #include <halfstep/nn/attention_shape.hpp>
 #include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/math.hpp>
 #include <halfstep/numeric/simd.hpp>
+#include <halfstep/numeric/traits.hpp>
 
 // What the forward and the backward pass of attention do with one tile. Scores stand transposed, a key a row
 // and a query a column: the kernel writes a tile of scores in the very layout in which it takes the
@@ -32,7 +34,7 @@ template <std::int64_t Width, class T>
   compute::detail::pack_panels<Width>(source, panels, room);
 }
 constexpr std::int64_t attention_packing_room(std::int64_t width) {
-  return compute::detail::packing_room<kernel_columns>((std::max)(width, kernel_columns * kernel_rows));
+  return compute::detail::packing_room<kernel_columns>((std::max)(width, kernel_columns));
 }
 
 /// tile += a b for `panels` panels of a, `stride` floats apart, and one of b; the tile's rows are
