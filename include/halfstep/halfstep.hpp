@@ -19,6 +19,7 @@
 #include <halfstep/nn/layer_norm.hpp>
 #include <halfstep/nn/linear.hpp>
 #include <halfstep/nn/mean_squared_error.hpp>
+#include <halfstep/nn/recompute.hpp>
 #include <halfstep/nn/relu.hpp>
 #include <halfstep/nn/rms_norm.hpp>
 #include <halfstep/nn/rotary.hpp>

@@ -282,6 +282,43 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_run_that_is_diagnosed_has_the_bits_of_one_that_i
   BOOST_TEST((run(true) == run(false)));
 }
 
+namespace {
+
+/// One layer four times over, whose inside is kept or computed again.
+struct Repeated {
+  bool again = false;
+  Linear first{4, 8}, layer{8, 8}, head{8, 3};
+  template <class Visitor>
+  void parameters(Visitor&& visit) {
+    visit("first", first);
+    visit("layer", layer);
+    visit("head", head);
+  }
+  template <class Tape>
+  Loss loss(Tape& tape, const Points& points) const {
+    const auto block = [this](auto& t, const auto& x) { return gelu(t, layer(t, dropout(t, gelu(t, x), 0.1f))); };
+    auto x = first(tape, points.images());
+    for (int i = 0; i < 4; ++i) x = again ? recompute(tape, x, block) : block(tape, x);
+    return cross_entropy(tape, head(tape, x), points.targets());
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(blocks_computed_again_are_diagnosed_as_those_that_are_kept) {
+  const auto text = [](bool again) {
+    Trainer<Repeated, SGD, HalfPolicy> trainer(Repeated{again}, {.learning_rate = 1e-2f}, {.seed = 3});
+    const Points points = two_good_and_one_bad()[0];
+    std::string result;
+    for (int step = 0; step < 3; ++step) result += std::to_string(trainer.step(points).report().loss) + "\n";
+    const Diagnosis diagnosis = trainer.diagnose(points, {.table = true});
+    return result + diagnosis.text() + "\n" + diagnosis.table_text();
+  };
+  const std::string expected = text(false);
+  BOOST_TEST(text(true) == expected);
+  BOOST_TEST_MESSAGE(expected);
+}
+
 BOOST_AUTO_TEST_CASE(micro_batches_that_came_in_one_object_are_not_diagnosed) {
   const std::vector<Points> batches = two_good_and_one_bad();
   EveryTrainer<Float32Policy> trainer(EveryOperation{});

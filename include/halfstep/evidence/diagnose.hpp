@@ -96,7 +96,7 @@ class Diagnoser {
       const std::size_t number = i + static_cast<std::size_t>(options_.micro_batch);
       probe.begin_micro_batch(static_cast<std::int64_t>(number));
       const Loss loss = batches_[i].loss(core_, batches_[i].batch, window_.first_random_pass + number);
-      probe.mark_loss(loss.sum.data());
+      probe.mark_loss(loss.sum);
       if (loss.count == 0) continue;
       float sum = 0;
       core_.device().download(&sum, loss.sum.data(), sizeof sum);

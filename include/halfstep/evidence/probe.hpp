@@ -45,10 +45,10 @@ class Probe final : public TapeObserver {
   }
 
   /// Says which of the activations seen is the loss.
-  void mark_loss(const void* data) {
-    const auto found = std::find(addresses_.rbegin(), addresses_.rend(), data);
-    if (found == addresses_.rend()) return;
-    TensorEvidence& loss = tensors_[static_cast<std::size_t>(addresses_.rend() - found - 1)];
+  void mark_loss(const Variable<float>& sum) {
+    const auto found = std::find(places_.rbegin(), places_.rend(), place_of(sum.slot(), sum.data()));
+    if (found == places_.rend()) return;
+    TensorEvidence& loss = tensors_[static_cast<std::size_t>(places_.rend() - found - 1)];
     loss.place = Place::loss;
     if (first_ && first_->position == loss.position) first_->place = Place::loss;
   }
@@ -63,7 +63,7 @@ class Probe final : public TapeObserver {
       if (!first_gradient_ && tensor.is_gradient()) first_gradient_ = tensor;
     }
     tensors_.push_back(std::move(tensor));
-    addresses_.push_back(seen.data);
+    places_.push_back(place_of(seen.slot, seen.data));
   }
 
   const std::optional<TensorEvidence>& first() const { return first_; }
@@ -77,9 +77,9 @@ class Probe final : public TapeObserver {
     std::set<std::pair<std::int64_t, const void*>> seen;
     for (std::size_t i = tensors_.size(); i-- > 0;) {
       const TensorEvidence& tensor = tensors_[i];
-      // The next micro-batch uses activations' memory anew; a parameter's gradient is added up over all.
+      // The next micro-batch uses activations' places anew; a parameter's gradient is added up over all.
       const std::int64_t lifetime = tensor.place == Place::parameter_gradient ? -1 : tensor.micro_batch;
-      if (tensor.is_gradient() && !seen.emplace(lifetime, addresses_[i]).second) continue;
+      if (tensor.is_gradient() && !seen.emplace(lifetime, places_[i]).second) continue;
       kept.push_back(tensor);
     }
     std::reverse(kept.begin(), kept.end());
@@ -97,6 +97,9 @@ class Probe final : public TapeObserver {
   }
 
  private:
+  /// What tells a tensor from others: one memory may hold several in a pass, each for a while.
+  static const void* place_of(const GradientSlot* slot, const void* data) { return slot != nullptr ? slot : data; }
+
   /// Several uses of a layer read the same numbers. In the backward pass nothing is named after what is read.
   bool first_use(const Observation& seen) {
     own_layer_ = !backward_;
@@ -218,9 +221,9 @@ class Probe final : public TapeObserver {
   bool keeps_zeros_ = false;
   const Zeros* compared_ = nullptr;
 
-  /// What was seen, and where it lay.
+  /// What was seen, and its place.
   std::vector<TensorEvidence> tensors_;
-  std::vector<const void*> addresses_;
+  std::vector<const void*> places_;
   std::optional<TensorEvidence> first_, first_gradient_;
   Zeros zeros_;
   std::size_t gradients_ = 0;
