@@ -8,6 +8,7 @@ namespace halfstep {
 namespace operation {
 struct Matmul {};
 struct Attention : Matmul {};
+struct Convolution : Matmul {};
 struct Activation {};
 struct Relu : Activation {};
 struct Gelu : Activation {};
