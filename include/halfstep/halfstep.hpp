@@ -11,6 +11,7 @@
 #include <halfstep/nn/add.hpp>
 #include <halfstep/nn/attention.hpp>
 #include <halfstep/nn/compute_in.hpp>
+#include <halfstep/nn/convolution.hpp>
 #include <halfstep/nn/cross_entropy.hpp>
 #include <halfstep/nn/dropout.hpp>
 #include <halfstep/nn/embedding.hpp>
@@ -19,6 +20,7 @@
 #include <halfstep/nn/layer_norm.hpp>
 #include <halfstep/nn/linear.hpp>
 #include <halfstep/nn/mean_squared_error.hpp>
+#include <halfstep/nn/pooling.hpp>
 #include <halfstep/nn/recompute.hpp>
 #include <halfstep/nn/relu.hpp>
 #include <halfstep/nn/rms_norm.hpp>

@@ -17,7 +17,7 @@ import numpy
 import torch
 
 TOPICS = ["grad_scaler", "clip", "optimizers", "schedules", "operations", "transformer", "attention",
-          "training", "differences", "gpt"]
+          "images", "training", "differences", "gpt"]
 
 
 def main():
