@@ -12,7 +12,7 @@ Installs what is missing with the system's package manager (Debian, Ubuntu), con
 
   digits   (if none is named) trains the digits model on the CPU under Float32Policy, BFloat16Policy and
            Float16ScaledPolicy: progress while it runs, one table at the end
-  gpt      trains a GPT of 4 layers, 256 wide, for 300 steps on the King James Bible, byte by byte, from scratch
+  gpt      trains a GPT of 4 layers, 128 wide, for 300 steps on the King James Bible, byte by byte, from scratch
 
 The first run takes minutes, later ones start training within seconds. No GPU and no CUDA toolkit are needed.
 

@@ -36,6 +36,9 @@ void add_model_options(CLI::App& app, gpt::Settings& settings) {
   app.add_option("--dropout", sizes.dropout,
                  "share of what embeddings, attention and MLP give that is dropped")
       ->capture_default_str();
+  app.add_flag(
+      "--recompute", sizes.recompute,
+      "keep only the layers' results and compute their insides twice: less memory, the same numbers");
   app.add_option("--weights", settings.weights,
                  "begin with a published GPT-2 in a safetensors file, whose sizes then hold");
   app.add_option("--tokenizer", settings.tokenizer,

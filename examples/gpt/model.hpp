@@ -5,8 +5,10 @@
 #include <halfstep/nn/add.hpp>
 #include <halfstep/nn/embedding.hpp>
 #include <halfstep/nn/head_cross_entropy.hpp>
+#include <halfstep/nn/recompute.hpp>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -130,8 +132,24 @@ class Model {
     check(tokens.shape(), position);
     auto x = embedded(tape, tokens, position);
     std::int64_t number = 0;
-    for (const Layer& layer : layers_) x = layer(tape, x, number++, cache);
+    for (const Layer& layer : layers_) x = through(tape, layer, x, number++, cache);
     return std::visit([&](const auto& norm) { return norm(tape, x); }, norm_);
+  }
+  struct RunLayer {
+    const Layer* layer;
+    std::int64_t number;
+    template <class Tape, class Input>
+    auto operator()(Tape& tape, const Input& x) const {
+      NoCache none;
+      return (*layer)(tape, x, number, none);
+    }
+  };
+  template <class Tape, class Input, class Cache>
+  auto through(Tape& tape, const Layer& layer, const Input& x, std::int64_t number, Cache& cache) const {
+    if constexpr (std::is_same_v<Cache, NoCache>) {
+      if (sizes_.recompute) return recompute(tape, x, RunLayer{&layer, number});
+    }
+    return layer(tape, x, number, cache);
   }
   template <class Tape>
   auto embedded(Tape& tape, const halfstep::Tensor<const std::int32_t>& tokens, std::int64_t position) const {

@@ -25,6 +25,8 @@ struct ModelSizes {
   std::int64_t context = 64;
   std::int64_t vocabulary = 256;
   float dropout = 0;
+  /// Keep only each layer's result of a training pass, and compute its inside again going backward.
+  bool recompute = false;
 
   std::int64_t head_width() const { return width / heads; }
   std::int64_t key_value_width() const {

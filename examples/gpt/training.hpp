@@ -113,6 +113,7 @@ class Training {
     ModelSizes published = Gpt2Weights(settings.weights).sizes();
     if (settings.heads_given) published.heads = sizes.heads;
     published.dropout = sizes.dropout;
+    published.recompute = sizes.recompute;
     if (tokenizer.size() > published.vocabulary) {
       throw halfstep::ConfigurationError("the vocabulary has " + std::to_string(tokenizer.size()) +
                                          " tokens, the weights' has " + std::to_string(published.vocabulary) +

@@ -269,6 +269,23 @@ BOOST_AUTO_TEST_CASE(gpt2s_first_loss_is_that_of_guessing_and_a_llama_learns_a_r
   BOOST_TEST(llama.evaluate(batch).loss() < 0.2);
 }
 
+BOOST_AUTO_TEST_CASE(layers_that_are_computed_twice_train_to_the_same_bits_in_less_memory) {
+  const GoldenFile golden("gpt");
+  const auto tokens = golden.read<std::int32_t>("tokens"), targets = golden.read<std::int32_t>("targets");
+  const Batch batch{{tokens.values.data(), tokens.shape}, {targets.values.data(), targets.shape}};
+  gpt::ModelSizes sizes = golden_sizes();
+  sizes.layers = 4;
+  sizes.dropout = 0.1f;
+  ModelTrainer<Float32Policy> once(gpt::Model(sizes), AdamW{}, {.seed = 5});
+  sizes.recompute = true;
+  ModelTrainer<Float32Policy> twice(gpt::Model(sizes), AdamW{}, {.seed = 5});
+  for (int step = 0; step < 3; ++step) {
+    BOOST_TEST(once.step(batch).report().loss == twice.step(batch).report().loss);
+  }
+  BOOST_TEST((all_weights(once) == all_weights(twice)));
+  BOOST_TEST(twice.memory().activations * 2 < once.memory().activations);
+}
+
 BOOST_AUTO_TEST_CASE(matrices_of_products_decay_and_biases_norms_and_embeddings_do_not) {
   const ModelTrainer<Float32Policy> trainer(gpt::Model(golden_sizes()), AdamW{}, {});
   std::int64_t decaying = 0;
