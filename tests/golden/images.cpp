@@ -62,12 +62,14 @@ struct Images {
     if (bias) compare_gradient<float>(operation, "dbias", session.gradient("layer.bias"));
   }
 
-  /// Ours are sums in float, rounded once where they are stored in 16 bits; PyTorch rounds in 16 bits what it adds up,
-  /// here up to 24 terms with sums up to 8.
+  /// Ours are sums in float, rounded once where they are stored in 16 bits; PyTorch rounds in 16 bits what it
+  /// adds up, here up to 24 terms with sums up to 8.
   template <class Stored>
-  void compare_gradient(const std::string& operation, const std::string& tensor, const std::vector<float>& ours) const {
+  void compare_gradient(const std::string& operation, const std::string& tensor,
+                        const std::vector<float>& ours) const {
     golden.template compare<Stored>(operation, tensor + "64", ours, neighbours<Stored>, sum_order);
-    golden.compare(operation, tensor, ours, neighbours<T>, std::is_same_v<T, float> ? sum_order : 8 * rounding<T>);
+    golden.compare(operation, tensor, ours, neighbours<T>,
+                   std::is_same_v<T, float> ? sum_order : 8 * rounding<T>);
   }
 
   template <class Pool>
@@ -97,10 +99,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(poolings_are_pytorchs, Policy, Policies) {
   using T = typename Policy::compute_type;
   const Images<Policy> images;
   for (const std::string layout : {"side_by_side", "overlapping"}) {
-    images.pooling("max_pool." + layout, 0.001,
-                   [](auto& tape, const auto& x, auto... options) { return max_pool2d(tape, x, options...); });
-    images.pooling("average_pool." + layout, neighbours<T>,
-                   [](auto& tape, const auto& x, auto... options) { return average_pool2d(tape, x, options...); });
+    images.pooling("max_pool." + layout, 0.001, [](auto& tape, const auto& x, auto... options) {
+      return max_pool2d(tape, x, options...);
+    });
+    images.pooling("average_pool." + layout, neighbours<T>, [](auto& tape, const auto& x, auto... options) {
+      return average_pool2d(tape, x, options...);
+    });
   }
 }
 

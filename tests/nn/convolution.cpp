@@ -53,11 +53,12 @@ struct Reference {
           const auto g = static_cast<double>(dy[y.size()]);
           double sum = b.empty() ? 0.0 : b[static_cast<std::size_t>(out)];
           dbias[static_cast<std::size_t>(out)] += g;
-          for_each_pair(image, place / out_width, place % out_width, out, [&](std::size_t pixel, std::size_t k) {
-            sum += x[pixel] * w[k];
-            dx[pixel] += g * w[k];
-            dweight[k] += g * x[pixel];
-          });
+          for_each_pair(image, place / out_width, place % out_width, out,
+                        [&](std::size_t pixel, std::size_t k) {
+                          sum += x[pixel] * w[k];
+                          dx[pixel] += g * w[k];
+                          dweight[k] += g * x[pixel];
+                        });
           y.push_back(sum);
         }
       }
@@ -109,9 +110,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Polic
     Shape images;
   };
   for (const auto& [layer, images] :
-       {Case{{3, 5, 3, {.padding = 1}}, {2, 5, 7, 3}}, Case{{2, 4, {2, 3}, {.stride = 2, .bias = false}}, {3, 7, 6, 2}},
-        Case{{1, 3, {3, 1}, {.stride = {1, 3}, .padding = {2, 0}}}, {1, 4, 8, 1}}, Case{{4, 2, 1}, {2, 3, 5, 4}},
-        Case{{2, 2, 1, {.stride = 2, .padding = 1}}, {1, 3, 4, 2}},
+       {Case{{3, 5, 3, {.padding = 1}}, {2, 5, 7, 3}},
+        Case{{2, 4, {2, 3}, {.stride = 2, .bias = false}}, {3, 7, 6, 2}},
+        Case{{1, 3, {3, 1}, {.stride = {1, 3}, .padding = {2, 0}}}, {1, 4, 8, 1}},
+        Case{{4, 2, 1}, {2, 3, 5, 4}}, Case{{2, 2, 1, {.stride = 2, .padding = 1}}, {1, 3, 4, 2}},
         Case{{70, 2, 5, {.stride = 3, .padding = 3}}, {1, 6, 5, 70}}, Case{{2, 3, 4}, {2, 4, 4, 2}}}) {
     BOOST_TEST_CONTEXT("weight " << layer.weight.shape.text() << ", images " << images.text()) {
       Session<Policy, One<>> session(One<>{layer});
@@ -120,10 +122,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Polic
   }
 }
 
-// Patches of which not all fit into the part of their matrix that is in memory: many images, and one large image.
+// Patches of which not all fit into the part of their matrix that is in memory: many images, and one large
+// image.
 BOOST_AUTO_TEST_CASE(results_and_gradients_of_several_chunks_match_float64) {
   for (const Shape& images : {Shape{70, 5, 5, 70}, Shape{2, 110, 12, 24}}) {
-    Session<BFloat16Policy, One<>> session(One<>{{images[3], 1, {images[3] == 70 ? 3 : 25, 3}, {.padding = 1}}});
+    Session<BFloat16Policy, One<>> session(
+        One<>{{images[3], 1, {images[3] == 70 ? 3 : 25, 3}, {.padding = 1}}});
     const detail::PatchRows<bfloat16> patches{
         detail::window_over("", images, session.model.layer.kernel(), 1, 1), nullptr};
     BOOST_TEST(patches.chunks() > 1);
@@ -248,17 +252,19 @@ BOOST_AUTO_TEST_CASE(layers_and_images_that_cannot_be_are_refused) {
   Session<Float32Policy, One<>> session(One<>{{3, 2, {3, 5}, {.padding = {0, 1}}}});
   const std::vector<float> data(300, 1.0f);
   const auto text = [&](const Shape& shape) {
-    return refusal<ShapeError>([&] { session.model.layer(session.tape, Tensor<const float>(data.data(), shape)); });
+    return refusal<ShapeError>(
+        [&] { session.model.layer(session.tape, Tensor<const float>(data.data(), shape)); });
   };
   BOOST_TEST(holds(text({5, 5, 3}), "[5, 5, 3]; they must have four extents"));
   BOOST_TEST(holds(text({1, 5, 5, 4}), "[1, 5, 5, 4]: their last extent, the channels, must be 3"));
   BOOST_TEST(holds(text({1, 3, 5, 5}), "moved to the end"));
-  BOOST_TEST(holds(text({1, 2, 5, 3}), "a kernel of 3 x 5 has no place in 2 x 5 pixels with a padding of 0 x 1"));
+  BOOST_TEST(
+      holds(text({1, 2, 5, 3}), "a kernel of 3 x 5 has no place in 2 x 5 pixels with a padding of 0 x 1"));
   BOOST_TEST(holds(text({1, 3, 2, 3}), "no place in 3 x 2 pixels"));
   BOOST_TEST(holds(text({1, 0, 5, 3}), "no place"));
   BOOST_TEST(session.tape.arena().used() == 0u);
-  BOOST_TEST(
-      (session.model.layer(session.tape, Tensor<const float>(data.data(), {1, 3, 3, 3})).shape() == Shape{1, 1, 1, 2}));
+  BOOST_TEST((session.model.layer(session.tape, Tensor<const float>(data.data(), {1, 3, 3, 3})).shape() ==
+              Shape{1, 1, 1, 2}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -51,7 +51,8 @@ Row row(const std::string& call, const std::string& group = "") {
           cell<Policy, operation_type<Policy, Tag>, Result>()};
 }
 
-/// An operation that works in the type of its input, with what it gives for values of the compute type and for floats.
+/// An operation that works in the type of its input, with what it gives for values of the compute type and
+/// for floats.
 template <class Policy, class Tag, class OfCompute, class OfFloat>
 Row row_of_any_type(const std::string& call, const std::string& words) {
   static_assert(std::is_same_v<typename ValueOf<OfCompute>::type, typename Policy::compute_type>);
@@ -75,31 +76,34 @@ struct Calls {
         row<Policy, Matmul, decltype(std::declval<const Linear&>()(tape(), x()))>("Linear"),
         row<Policy, Matmul, decltype(std::declval<const halfstep::Embedding&>().project(tape(), x()))>(
             "embedding.project"),
-        row<Policy, Convolution, decltype(std::declval<const Convolution2d&>()(tape(), x()))>("Convolution2d", "Matmul"),
+        row<Policy, Convolution, decltype(std::declval<const Convolution2d&>()(tape(), x()))>("Convolution2d",
+                                                                                              "Matmul"),
         row<Policy, Attention, decltype(attention(tape(), x(), AttentionOptions{}))>("attention", "Matmul"),
         row<Policy, Relu, decltype(relu(tape(), x()))>("relu", "Activation"),
         row<Policy, Gelu, decltype(gelu(tape(), x()))>("gelu", "Activation"),
         row<Policy, Silu, decltype(silu(tape(), x()))>("silu", "Activation"),
         row<Policy, Swiglu, decltype(swiglu(tape(), x(), x()))>("swiglu", "Activation"),
         row<Policy, Rotary, decltype(rotary(tape(), x(), RotaryOptions{}))>("rotary", "Activation"),
-        row<Policy, halfstep::operation::LayerNorm, decltype(std::declval<const halfstep::LayerNorm&>()(tape(), x()))>(
-            "LayerNorm", "Normalization"),
-        row<Policy, halfstep::operation::RmsNorm, decltype(std::declval<const halfstep::RmsNorm&>()(tape(), x()))>(
-            "RmsNorm", "Normalization"),
+        row<Policy, halfstep::operation::LayerNorm,
+            decltype(std::declval<const halfstep::LayerNorm&>()(tape(), x()))>("LayerNorm", "Normalization"),
+        row<Policy, halfstep::operation::RmsNorm,
+            decltype(std::declval<const halfstep::RmsNorm&>()(tape(), x()))>("RmsNorm", "Normalization"),
         row<Policy, halfstep::operation::Embedding,
             decltype(std::declval<const halfstep::Embedding&>()(tape(), ids()))>("Embedding"),
         row<Policy, halfstep::operation::Loss, decltype(cross_entropy(tape(), x(), ids()))>("cross_entropy"),
         row<Policy, halfstep::operation::Loss,
-            decltype(head_cross_entropy(tape(), x(), std::declval<const Parameter&>(), ids()))>("head_cross_entropy"),
+            decltype(head_cross_entropy(tape(), x(), std::declval<const Parameter&>(), ids()))>(
+            "head_cross_entropy"),
         row<Policy, halfstep::operation::Loss,
-            decltype(mean_squared_error(tape(), x(), std::declval<Tensor<const float>>()))>("mean_squared_error"),
+            decltype(mean_squared_error(tape(), x(), std::declval<Tensor<const float>>()))>(
+            "mean_squared_error"),
         row<Policy, halfstep::operation::Loss, decltype(sum(tape(), x()))>("sum"),
-        row_of_any_type<Policy, Add, decltype(add(tape(), x(), x())), decltype(add(tape(), f(), x()))>("add",
-                                                                                                    "the wider"),
-        row_of_any_type<Policy, Dropout, decltype(dropout(tape(), x(), 0.1f)), decltype(dropout(tape(), f(), 0.1f))>(
-            "dropout", "its input"),
-        row_of_any_type<Policy, MaxPool, decltype(max_pool2d(tape(), x(), 2)), decltype(max_pool2d(tape(), f(), 2))>(
-            "max_pool2d", "its input"),
+        row_of_any_type<Policy, Add, decltype(add(tape(), x(), x())), decltype(add(tape(), f(), x()))>(
+            "add", "the wider"),
+        row_of_any_type<Policy, Dropout, decltype(dropout(tape(), x(), 0.1f)),
+                        decltype(dropout(tape(), f(), 0.1f))>("dropout", "its input"),
+        row_of_any_type<Policy, MaxPool, decltype(max_pool2d(tape(), x(), 2)),
+                        decltype(max_pool2d(tape(), f(), 2))>("max_pool2d", "its input"),
         row_of_any_type<Policy, AveragePool, decltype(average_pool2d(tape(), x(), 2)),
                         decltype(average_pool2d(tape(), f(), 2))>("average_pool2d", "its input"),
     };
@@ -113,7 +117,8 @@ std::vector<std::string> lines_of_the_types() {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < columns[0].size(); ++i) {
     const Row& row = columns[0][i];
-    std::string line = "| `" + row.call + "` | `" + row.tag + "`" + (row.group.empty() ? "" : ", a `" + row.group + "`");
+    std::string line =
+        "| `" + row.call + "` | `" + row.tag + "`" + (row.group.empty() ? "" : ", a `" + row.group + "`");
     for (const auto& column : columns) line += " | " + column[i].cell;
     lines.push_back(line + " |");
   }
@@ -160,12 +165,15 @@ BOOST_AUTO_TEST_CASE(one_line_moves_an_operation_a_group_or_a_layer) {
   using One = Calls<OneOperationInFloat>;
   using Norms = Calls<NormsIn16Bits>;
   using Plain = Calls<BFloat16Policy>;
-  static_assert(std::is_same_v<decltype(attention(One::tape(), One::x(), AttentionOptions{})), Variable<float>>);
-  static_assert(std::is_same_v<decltype(std::declval<const Linear&>()(One::tape(), One::x())), Variable<bfloat16>>);
   static_assert(
-      std::is_same_v<decltype(std::declval<const RmsNorm&>()(Norms::tape(), Norms::x())), Variable<bfloat16>>);
-  static_assert(std::is_same_v<decltype(std::declval<const ComputeIn<float, Linear>&>()(Plain::tape(), Plain::x())),
-                               Variable<float>>);
+      std::is_same_v<decltype(attention(One::tape(), One::x(), AttentionOptions{})), Variable<float>>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<const Linear&>()(One::tape(), One::x())), Variable<bfloat16>>);
+  static_assert(std::is_same_v<decltype(std::declval<const RmsNorm&>()(Norms::tape(), Norms::x())),
+                               Variable<bfloat16>>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<const ComputeIn<float, Linear>&>()(Plain::tape(), Plain::x())),
+                     Variable<float>>);
   BOOST_TEST(One::rows()[3].cell == "float32 / float32 / float32");
   BOOST_TEST(One::rows()[0].cell == "bfloat16 / float32 / bfloat16");
   BOOST_TEST(Norms::rows()[9].cell == "bfloat16 / float32 / bfloat16");

@@ -29,8 +29,8 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 struct Reference {
   std::vector<double> largest, mean, largest_gradient, mean_gradient;
 
-  Reference(const Shape& images, Extents2d kernel, Extents2d stride, Extents2d padding, const std::vector<double>& x,
-            const std::vector<float>& dy) {
+  Reference(const Shape& images, Extents2d kernel, Extents2d stride, Extents2d padding,
+            const std::vector<double>& x, const std::vector<float>& dy) {
     const std::int64_t out_height = (images[1] + 2 * padding.height - kernel.height) / stride.height + 1;
     const std::int64_t out_width = (images[2] + 2 * padding.width - kernel.width) / stride.width + 1;
     largest_gradient.assign(x.size(), 0.0);
@@ -47,7 +47,8 @@ struct Reference {
         }
         const auto g = static_cast<double>(dy[largest.size()]);
         const auto area = static_cast<double>(kernel.height * kernel.width);
-        const auto first = *std::max_element(seen.begin(), seen.end(), [&](auto a, auto b) { return x[a] < x[b]; });
+        const auto first =
+            *std::max_element(seen.begin(), seen.end(), [&](auto a, auto b) { return x[a] < x[b]; });
         double sum = 0;
         for (const std::size_t pixel : seen) {
           sum += x[pixel];
@@ -72,18 +73,22 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Polic
     PoolingOptions options;
   };
   for (const auto& [images, kernel, options] :
-       {Case{{2, 4, 6, 3}, 2, {}}, Case{{1, 5, 7, 2}, 2, {}}, Case{{2, 7, 5, 70}, {3, 2}, {.stride = 2, .padding = 1}},
-        Case{{1, 6, 5, 1}, {5, 3}, {.stride = {1, 3}, .padding = {2, 0}}}, Case{{1, 3, 4, 2}, 1, {.stride = 2}}}) {
+       {Case{{2, 4, 6, 3}, 2, {}}, Case{{1, 5, 7, 2}, 2, {}},
+        Case{{2, 7, 5, 70}, {3, 2}, {.stride = 2, .padding = 1}},
+        Case{{1, 6, 5, 1}, {5, 3}, {.stride = {1, 3}, .padding = {2, 0}}},
+        Case{{1, 3, 4, 2}, 1, {.stride = 2}}}) {
     BOOST_TEST_CONTEXT("images " << images.text() << ", kernel " << kernel.text()) {
       Session<Policy> session;
       auto& tape = session.tape;
       // Few values, so that several are the largest.
       auto numbers = random_numbers(images.size(), -3.0f, 3.0f);
-      for (std::size_t i = 0; i < numbers.size(); i += 2) numbers[i] = static_cast<float>(static_cast<int>(numbers[i]));
+      for (std::size_t i = 0; i < numbers.size(); i += 2)
+        numbers[i] = static_cast<float>(static_cast<int>(numbers[i]));
       Watched<T> x(images, numbers), x2(images, numbers);
       const auto max = max_pool2d(tape, watch(tape, x), kernel, options);
       const auto mean = average_pool2d(tape, watch(tape, x2), kernel, options);
-      static_assert(std::is_same_v<decltype(max), const Variable<T>> && std::is_same_v<decltype(mean), const Variable<T>>);
+      static_assert(std::is_same_v<decltype(max), const Variable<T>> &&
+                    std::is_same_v<decltype(mean), const Variable<T>>);
       const auto dy = rounded<T>(random_numbers(max.size(), -1.0f, 1.0f, 4));
       session.backward(total(tape, weighted_sum(tape, max, dy), weighted_sum(tape, mean, dy)));
       const Extents2d stride = options.stride.height == 0 ? kernel : options.stride;
@@ -97,16 +102,18 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Polic
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(the_first_of_equal_values_gets_the_gradient_and_a_nan_is_the_largest, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(the_first_of_equal_values_gets_the_gradient_and_a_nan_is_the_largest, Policy,
+                              Policies) {
   using T = typename Policy::compute_type;
   Session<Policy> session;
   auto& tape = session.tape;
-  Watched<T> x({1, 2, 10, 1}, {1, 1, -0.0f, 0, nan, 9, infinity, nan, -infinity, -infinity,  //
-                               1, 1, 0,     0, 9,   nan, 9,      9,   -infinity, -infinity});
+  Watched<T> x({1, 2, 10, 1}, {1, 1, -0.0f, 0, nan, 9,   infinity, nan, -infinity, -infinity,  //
+                               1, 1, 0,     0, 9,   nan, 9,        9,   -infinity, -infinity});
   const auto y = max_pool2d(tape, watch(tape, x), 2);
   session.backward(weighted_sum(tape, y, {1, 2, 3, 4, 5}));
   const auto values = floats(y.value());
-  BOOST_TEST((values[0] == 1 && values[1] == 0 && is_nan(values[2]) && is_nan(values[3]) && values[4] == -infinity));
+  BOOST_TEST(
+      (values[0] == 1 && values[1] == 0 && is_nan(values[2]) && is_nan(values[3]) && values[4] == -infinity));
   const std::vector<float> expected{1, 0, 2, 0, 3, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   BOOST_TEST(x.gradient == expected, boost::test_tools::per_element());
   BOOST_TEST(is_nan(average_pool2d(tape, watch(tape, x), 2).value()[2]));
@@ -138,8 +145,8 @@ BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
     Session<BFloat16Policy> session;
     auto& tape = session.tape;
     Watched<bfloat16> x({3, 21, 17, 8}, random_numbers(3 * 21 * 17 * 8, -1.0f, 1.0f));
-    const auto y = average_pool2d(
-        tape, max_pool2d(tape, watch(tape, x), 3, {.stride = 1, .padding = 1}), 3, {.stride = 2});
+    const auto y = average_pool2d(tape, max_pool2d(tape, watch(tape, x), 3, {.stride = 1, .padding = 1}), 3,
+                                  {.stride = 2});
     session.backward(weighted_sum(tape, y, random_numbers(y.size(), -1.0f, 1.0f, 3)));
     return std::vector{floats(y.value()), x.gradient};
   });
@@ -151,7 +158,8 @@ BOOST_AUTO_TEST_CASE(empty_batches_and_data_without_a_gradient_are_pooled) {
   const std::vector<float> data{1, 2, 3, 4};
   const auto y = max_pool2d(session.tape, Tensor<const float>(data.data(), {1, 2, 2, 1}), 2);
   BOOST_TEST((!y.requires_gradient() && y.data()[0] == 4.0f));
-  BOOST_TEST((average_pool2d(session.tape, Tensor<const float>(nullptr, {0, 5, 4, 3}), 2).shape() == Shape{0, 2, 2, 3}));
+  BOOST_TEST((average_pool2d(session.tape, Tensor<const float>(nullptr, {0, 5, 4, 3}), 2).shape() ==
+              Shape{0, 2, 2, 3}));
 }
 
 BOOST_AUTO_TEST_CASE(windows_and_images_that_cannot_be_are_refused) {
@@ -166,6 +174,7 @@ BOOST_AUTO_TEST_CASE(windows_and_images_that_cannot_be_are_refused) {
   BOOST_TEST(holds(configuration(2, {.stride = {0, 1}}), "the stride is 0 x 1"));
   BOOST_TEST(holds(configuration(2, {.padding = -1}), "the padding is -1 x -1"));
   BOOST_TEST(holds(configuration({2, 3}, {.padding = {1, 2}}), "the padding is 1 x 2 for a kernel of 2 x 3"));
+  BOOST_TEST(holds(configuration({2, 3}, {.padding = {2, 1}}), "the padding is 2 x 1 for a kernel of 2 x 3"));
   const auto shape = [&](const Shape& images, Extents2d kernel) {
     return refusal<ShapeError>(
         [&] { average_pool2d(session.tape, Tensor<const float>(data.data(), images), kernel); });

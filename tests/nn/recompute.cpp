@@ -166,6 +166,23 @@ BOOST_AUTO_TEST_CASE(results_that_lie_in_several_blocks_of_a_growing_arena_are_k
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_gradient_that_was_written_inside_is_kept_for_the_block_before) {
+  const auto run = [](bool recomputes) {
+    Session<BFloat16Policy, Blocks> session;
+    Watched<bfloat16> watched({rows, width}, random_numbers(rows * width, -1.0f, 1.0f));
+    const Blocks& model = session.model;
+    // Small ones after large ones, whose inside is then computed over where the gradient was.
+    const auto large = [&model](auto& tape, const auto& x) { return model.first(tape, x); };
+    const auto small = [&model](auto& tape, const auto& x) { return gelu(tape, model.shared(tape, x)); };
+    auto h = watch(session.tape, watched);
+    for (int i = 0; i < 2; ++i) h = recomputes ? recompute(session.tape, h, large) : large(session.tape, h);
+    for (int i = 0; i < 2; ++i) h = recomputes ? recompute(session.tape, h, small) : small(session.tape, h);
+    session.backward(weighted_sum(session.tape, h, random_numbers(rows * width, -1.0f, 1.0f, 9)));
+    return std::vector{floats(h.value()), watched.gradient, session.gradient("shared.weight")};
+  };
+  BOOST_TEST((run(true) == run(false)));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_frozen_stays_without_a_gradient) {
   Blocks model;
   model.second.up.weight.frozen = true;
@@ -247,21 +264,25 @@ BOOST_AUTO_TEST_CASE(a_variable_from_outside_that_is_not_the_input_is_refused) {
   // The tape works on.
   tape.begin(Pass::training);
   const auto x = watch(tape, first);
-  session.backward(
-      weighted_sum(tape, recompute(tape, x, [](auto& t, const auto& v) { return add(t, v, v); }), {1.0f, 2.0f}));
+  session.backward(weighted_sum(tape, recompute(tape, x, [](auto& t, const auto& v) { return add(t, v, v); }),
+                                {1.0f, 2.0f}));
   BOOST_TEST(first.gradient == (std::vector<float>{2.0f, 4.0f}));
 }
 
 BOOST_AUTO_TEST_CASE(a_function_that_does_something_else_the_second_time_is_refused) {
   Session<Float32Policy> session;
   auto& tape = session.tape;
-  for (const bool fewer : {false, true}) {
+  // One operation less, one more, and one more whose result is not used.
+  for (const int variant : {0, 1, 2}) {
     tape.begin(Pass::training);
     Watched<float> watched({2}, {1.0f, 2.0f});
     int runs = 0;
-    const auto y = recompute(tape, watch(tape, watched), [&runs, fewer](auto& t, const auto& x) {
+    const auto y = recompute(tape, watch(tape, watched), [&runs, variant](auto& t, const auto& x) {
       const auto once = gelu(t, x);
-      return (++runs == 1) == fewer ? gelu(t, once) : once;
+      const bool more = (++runs == 1) == (variant == 0);
+      if (!more) return once;
+      const auto twice = gelu(t, once);
+      return variant == 2 ? once : twice;
     });
     const auto loss = weighted_sum(tape, y, {1.0f, 1.0f});
     const auto text = refusal<ConfigurationError>([&] { session.backward(loss); });

@@ -11,9 +11,9 @@
 
 namespace halfstep {
 
-/// Memory for what lives as long as one forward and backward pass: handed out by moving an offset, given back all
-/// at once by `reset`, or from a mark on by `rollback`. It grows while it is cold; the reset after that makes one block
-/// of the size that was needed, and from then on a pass of that size allocates nothing.
+/// Memory for what lives as long as one forward and backward pass: handed out by moving an offset, given back
+/// all at once by `reset`, or from a mark on by `rollback`. It grows while it is cold; the reset after that
+/// makes one block of the size that was needed, and from then on a pass of that size allocates nothing.
 template <Device D>
 class Arena {
  public:
@@ -22,8 +22,8 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena() { release(); }
 
-  /// Uninitialised memory for `count` values, aligned to the device's alignment, valid until `reset` or until a
-  /// `rollback` to an earlier mark. Throws DeviceError where there is none.
+  /// Uninitialised memory for `count` values, aligned to the device's alignment, valid until `reset` or until
+  /// a `rollback` to an earlier mark. Throws DeviceError where there is none.
   template <class T>
   T* allocate(std::int64_t count) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
@@ -53,8 +53,8 @@ class Arena {
   };
   Mark mark() const { return {current_, offset_, used_}; }
 
-  /// Takes back what was handed out since the mark; no reset may have come between. What lies there stays as it is
-  /// until it is handed out again.
+  /// Takes back what was handed out since the mark; no reset may have come between. What lies there stays as
+  /// it is until it is handed out again.
   void rollback(const Mark& mark) {
     pass_peak_ = (std::max)(pass_peak_, used_);
     current_ = mark.block;
@@ -67,7 +67,8 @@ class Arena {
     const auto place = reinterpret_cast<std::uintptr_t>(memory);
     for (std::size_t i = mark.block; i < blocks_.size(); ++i) {
       const auto begin = reinterpret_cast<std::uintptr_t>(blocks_[i].memory);
-      if (place >= begin + (i == mark.block ? mark.offset : 0) && place < begin + blocks_[i].bytes) return true;
+      const std::size_t first = i == mark.block ? mark.offset : 0;
+      if (place >= begin + first && place < begin + blocks_[i].bytes) return true;
     }
     return false;
   }
@@ -90,7 +91,7 @@ class Arena {
 
   void* allocate_bytes(std::size_t bytes) {
     const std::size_t rounded = (bytes + D::alignment - 1) / D::alignment * D::alignment;
-    // After a rollback there may be blocks behind the current one; those that are too small are passed over.
+    // After a rollback there may be blocks behind the current one; what is too small is passed over.
     while (current_ < blocks_.size() && offset_ + rounded > blocks_[current_].bytes) {
       ++current_;
       offset_ = 0;

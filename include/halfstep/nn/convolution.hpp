@@ -35,14 +35,17 @@ struct PatchRows {
 
   std::int64_t columns() const { return window.area() * window.channels; }
   std::int64_t rows_at_once() const {
-    return (std::clamp)(patch_elements / columns(), std::int64_t{1}, (std::max)(window.rows(), std::int64_t{1}));
+    return (std::clamp)(patch_elements / columns(), std::int64_t{1},
+                        (std::max)(window.rows(), std::int64_t{1}));
   }
   /// One chunk at least, so that what is summed over no rows becomes zero.
   std::int64_t chunks() const {
     return (std::max)((window.rows() + rows_at_once() - 1) / rows_at_once(), std::int64_t{1});
   }
   std::int64_t first(std::int64_t chunk) const { return chunk * rows_at_once(); }
-  std::int64_t count(std::int64_t chunk) const { return (std::min)(rows_at_once(), window.rows() - first(chunk)); }
+  std::int64_t count(std::int64_t chunk) const {
+    return (std::min)(rows_at_once(), window.rows() - first(chunk));
+  }
 
   /// Where each pixel is a patch, the images are the matrix.
   bool is_given() const {
@@ -61,8 +64,8 @@ struct PatchRows {
   }
 };
 
-/// dW += dY^T patches and db += column sums of dY in float;  dX = dY W, each pixel's share of all patches added up in
-/// float and rounded once.
+/// dW += dY^T patches and db += column sums of dY in float;  dX = dY W, each pixel's share of all patches
+/// added up in float and rounded once.
 template <class T>
 struct ConvolutionBackward {
   Variable<T> input;
@@ -107,13 +110,15 @@ struct ConvolutionBackward {
     // Whole images at a time; of images that are too large for that, whole lines of places.
     const std::int64_t images = (std::clamp)(patch_elements / columns / window.places(), std::int64_t{1},
                                              (std::max)(window.batch, std::int64_t{1}));
-    const std::int64_t lines_at_once =
-        images > 1 ? images * window.out_height
-                   : (std::clamp)(patch_elements / columns / window.out_width, std::int64_t{1}, window.out_height);
-    float* const gradients = tape.template allocate<float>({lines_at_once * window.out_width, columns}).data();
-    float* const sums = lines_at_once >= window.out_height
-                            ? nullptr
-                            : tape.template allocate<float>({window.height, window.width, window.channels}).data();
+    const std::int64_t lines_at_once = images > 1 ? images * window.out_height
+                                                  : (std::clamp)(patch_elements / columns / window.out_width,
+                                                                 std::int64_t{1}, window.out_height);
+    float* const gradients =
+        tape.template allocate<float>({lines_at_once * window.out_width, columns}).data();
+    float* const sums =
+        lines_at_once >= window.out_height
+            ? nullptr
+            : tape.template allocate<float>({window.height, window.width, window.channels}).data();
     for (std::int64_t image = 0; image < window.batch; image += images) {
       const std::int64_t count = (std::min)(images, window.batch - image);
       const std::int64_t end = (image + count) * window.out_height;
@@ -124,8 +129,8 @@ struct ConvolutionBackward {
                         compute::matrix(gradients, rows, columns));
         compute::for_each_task(
             tape.device(), count * window.height,
-            ScatterPatches<T>{window, gradients, image, line, line + lines, sums, line == image * window.out_height,
-                              line + lines == end, target});
+            ScatterPatches<T>{window, gradients, image, line, line + lines, sums,
+                              line == image * window.out_height, line + lines == end, target});
       }
     }
   }
@@ -133,16 +138,18 @@ struct ConvolutionBackward {
 
 }  // namespace detail
 
-/// Convolves images, channels last: [batch, height, width, in] -> [batch, out height, out width, out], as PyTorch's
-/// Conv2d does (a cross-correlation), with its first values (uniform within 1/sqrt(in * kernel)). Outside the images
-/// are `padding` zeros; out height is (height + 2 padding - kernel) / stride + 1, rounded down, and so is out width.
+/// Convolves images, channels last: [batch, height, width, in] -> [batch, out height, out width, out], as
+/// PyTorch's Conv2d does (a cross-correlation), with its first values (uniform within 1/sqrt(in * kernel)).
+/// Outside the images are `padding` zeros; out height is (height + 2 padding - kernel) / stride + 1, rounded
+/// down, and so is out width.
 ///
 ///     Convolution2d first{1, 32, 3, {.padding = 1}};
 ///     Convolution2d down{32, 64, {3, 5}, {.stride = 2, .bias = false}};
 ///
-/// It is a product with the matrix of all patches, of which a bounded part is in memory at a time. Sums are float and
-/// rounded once, bias included; the gradient of an image is summed in float and rounded once, those of weight and bias
-/// are float. The bits are the same for every number of threads where those of products are: see compute/matmul.hpp.
+/// It is a product with the matrix of all patches, of which a bounded part is in memory at a time. Sums are
+/// float and rounded once, bias included; the gradient of an image is summed in float and rounded once, those
+/// of weight and bias are float. The bits are the same for every number of threads where those of products
+/// are: see compute/matmul.hpp.
 class Convolution2d {
  public:
   /// Throws ConfigurationError unless channels, kernel and stride are 1 or more and the padding is 0 or more.
@@ -167,9 +174,9 @@ class Convolution2d {
     if (has_bias()) visit("bias", bias);
   }
 
-  /// Computes in the type that the tape's policy gives to operation::Convolution. `input` is a variable or a tensor in
-  /// the program's memory. Throws ShapeError unless it is [batch, height, width, in_channels] and the kernel has a
-  /// place in it.
+  /// Computes in the type that the tape's policy gives to operation::Convolution. `input` is a variable or a
+  /// tensor in the program's memory. Throws ShapeError unless it is [batch, height, width, in_channels] and
+  /// the kernel has a place in it.
   template <class Tape, class Input>
   auto operator()(Tape& tape, const Input& input) const {
     return apply<operation_type<typename Tape::Policy, operation::Convolution>>(tape, input);
@@ -184,7 +191,8 @@ class Convolution2d {
     const Tensor<const T> w = tape.template weight<T>(weight);
     const T* b = has_bias() ? tape.template weight<T>(bias).data() : nullptr;
     const std::int64_t out = out_channels();
-    const Tensor<T> result = tape.template allocate<T>({window.batch, window.out_height, window.out_width, out});
+    const Tensor<T> result =
+        tape.template allocate<T>({window.batch, window.out_height, window.out_width, out});
     const detail::PatchRows<T> patches{window, x.data()};
     const auto weights = compute::matrix(w.data(), out, patches.columns()).transposed();
     T* const scratch = patches.scratch(tape);
@@ -202,13 +210,15 @@ class Convolution2d {
  private:
   Convolution2d(const Shape& extents, const Convolution2dOptions& options)
       : weight(extents, Initializer::kaiming_uniform(extents[1] * extents[2] * extents[3])),
-        bias(Shape{options.bias ? extents[0] : 0}, Initializer::kaiming_uniform(extents[1] * extents[2] * extents[3])),
+        bias(Shape{options.bias ? extents[0] : 0},
+             Initializer::kaiming_uniform(extents[1] * extents[2] * extents[3])),
         options_(options) {}
 
   static std::string name(std::int64_t in, std::int64_t out, Extents2d kernel) {
     return "Convolution2d{" + std::to_string(in) + ", " + std::to_string(out) + ", " + kernel.text() + "}";
   }
-  static Shape weight_shape(std::int64_t in, std::int64_t out, Extents2d kernel, const Convolution2dOptions& options) {
+  static Shape weight_shape(std::int64_t in, std::int64_t out, Extents2d kernel,
+                            const Convolution2dOptions& options) {
     if (in < 1 || out < 1) {
       throw ConfigurationError(name(in, out, kernel) + ": the numbers of channels must be 1 or more");
     }
@@ -220,8 +230,8 @@ class Convolution2d {
     const std::string what = name(in_channels(), out_channels(), kernel());
     const auto window = detail::window_over(what, images, kernel(), options_.stride, options_.padding);
     if (window.channels == in_channels()) return window;
-    throw ShapeError(what + " got images of shape " + images.text() + ": their last extent, the channels, must be " +
-                     std::to_string(in_channels()) +
+    throw ShapeError(what + " got images of shape " + images.text() +
+                     ": their last extent, the channels, must be " + std::to_string(in_channels()) +
                      (images[1] == in_channels() ? "; the second is, and must be moved to the end" : ""));
   }
 

@@ -13,8 +13,9 @@ namespace halfstep::detail {
 /// Elements of the matrix of patches that are in memory at a time, unless one image line of places has more.
 inline constexpr std::int64_t patch_elements = std::int64_t{1} << 20;
 
-/// Writes what the window sees at places `first_row` to `first_row + rows`: a matrix with a row for each place and a
-/// column for each element under the window, by line, pixel and channel; zeros for padding. One task is a row.
+/// Writes what the window sees at places `first_row` to `first_row + rows`: a matrix with a row for each
+/// place and a column for each element under the window, by line, pixel and channel; zeros for padding. One
+/// task is a row.
 template <class T>
 struct GatherPatches {
   Window2d window;
@@ -30,7 +31,8 @@ struct GatherPatches {
     const std::int64_t channels = window.channels, line = window.kernel_width * channels;
     // The pixels of a line that are in the image lie side by side there as they do in the patch.
     const std::int64_t first = (std::clamp)(-left, std::int64_t{0}, window.kernel_width) * channels;
-    const std::int64_t last = (std::clamp)(window.width - left, first / channels, window.kernel_width) * channels;
+    const std::int64_t last =
+        (std::clamp)(window.width - left, first / channels, window.kernel_width) * channels;
     T* patch = patches + row * window.area() * channels;
     for (std::int64_t y = top; y < top + window.kernel_height; ++y, patch += line) {
       if (y < 0 || y >= window.height) {
@@ -48,8 +50,9 @@ struct GatherPatches {
 };
 
 /// Gives pixels the sums of their gradients in the patches that they are part of: those of lines of places
-/// `begin_line` to `end_line`, counted over all images. Sums are float, in an order that depends on the window alone;
-/// what earlier lines gave lies in `sums`. One task is a line of pixels of the images from `first_image` on.
+/// `begin_line` to `end_line`, counted over all images. Sums are float, in an order that depends on the
+/// window alone; what earlier lines gave lies in `sums`. One task is a line of pixels of the images from
+/// `first_image` on.
 template <class T>
 struct ScatterPatches {
   Window2d window;
@@ -63,7 +66,8 @@ struct ScatterPatches {
 
   void operator()(std::int64_t task) const {
     const std::int64_t image = first_image + task / window.height, y = task % window.height;
-    const ReadBy lines = read_by(y, window.kernel_height, window.stride_height, window.padding_height, window.out_height);
+    const ReadBy lines =
+        read_by(y, window.kernel_height, window.stride_height, window.padding_height, window.out_height);
     const std::int64_t image_line = image * window.out_height;
     const std::int64_t begin = (std::max)(lines.begin, begin_line - image_line);
     const std::int64_t end = (std::min)(lines.end, end_line - image_line);
@@ -83,7 +87,8 @@ struct ScatterPatches {
     const std::int64_t channels = window.channels;
     float* const kept = sums == nullptr ? nullptr : sums + (task * window.width + x) * channels + channel;
     for (std::int64_t c = 0; c < count; ++c) block[c] = is_first ? 0.0f : kept[c];
-    const ReadBy columns = read_by(x, window.kernel_width, window.stride_width, window.padding_width, window.out_width);
+    const ReadBy columns =
+        read_by(x, window.kernel_width, window.stride_width, window.padding_width, window.out_width);
     for (std::int64_t line = begin; line < end; ++line) {
       const std::int64_t kernel_y = y + window.padding_height - line * window.stride_height;
       const std::int64_t row = (image * window.out_height + line - begin_line) * window.out_width;

@@ -71,7 +71,8 @@ struct MaxPoolLine {
     if (halfstep::is_nan(largest)) return false;
     return halfstep::is_nan(value) || value > largest;
   }
-  void find(const T* image, const WindowInImage& in, std::int64_t channel, std::int64_t count, std::int64_t at) const {
+  void find(const T* image, const WindowInImage& in, std::int64_t channel, std::int64_t count,
+            std::int64_t at) const {
     float largest[pooled_channels];
     std::int64_t places[pooled_channels];
     const std::int64_t start = in.top * window.width + in.left;
@@ -126,8 +127,8 @@ struct AveragePoolLine {
   }
 };
 
-/// One line of pixels' gradients: each the sum, in float and in the order of the windows, of the gradients of results
-/// that read the pixel. With `pixels` only of those whose largest it was.
+/// One line of pixels' gradients: each the sum, in float and in the order of the windows, of the gradients of
+/// results that read the pixel. With `pixels` only of those whose largest it was.
 template <class T>
 struct PoolGradientLine {
   Window2d window;
@@ -138,9 +139,11 @@ struct PoolGradientLine {
   void operator()(std::int64_t line) const {
     const std::int64_t image = line / window.height, y = line % window.height, channels = window.channels;
     const float divisor = pixels != nullptr ? 1.0f : static_cast<float>(window.area());
-    const ReadBy lines = read_by(y, window.kernel_height, window.stride_height, window.padding_height, window.out_height);
+    const ReadBy lines =
+        read_by(y, window.kernel_height, window.stride_height, window.padding_height, window.out_height);
     for (std::int64_t x = 0; x < window.width; ++x) {
-      const ReadBy columns = read_by(x, window.kernel_width, window.stride_width, window.padding_width, window.out_width);
+      const ReadBy columns =
+          read_by(x, window.kernel_width, window.stride_width, window.padding_width, window.out_width);
       const auto place = static_cast<std::int32_t>(y * window.width + x);
       for (std::int64_t c = 0; c < channels; c += pooled_channels) {
         const std::int64_t count = (std::min)(pooled_channels, channels - c);
@@ -149,7 +152,8 @@ struct PoolGradientLine {
           for (std::int64_t s = columns.begin; s < columns.end; ++s) {
             const std::int64_t at = ((image * window.out_height + r) * window.out_width + s) * channels + c;
             for (std::int64_t k = 0; k < count; ++k) {
-              if (pixels == nullptr || pixels[at + k] == place) sums[k] += static_cast<float>(result_gradient[at + k]);
+              if (pixels == nullptr || pixels[at + k] == place)
+                sums[k] += static_cast<float>(result_gradient[at + k]);
             }
           }
         }
@@ -176,12 +180,14 @@ struct PoolBackward {
 };
 
 /// Checks the call; `options` get the stride that is meant.
-inline Window2d pooling_window(const char* name, const Shape& images, Extents2d kernel, PoolingOptions& options) {
+inline Window2d pooling_window(const char* name, const Shape& images, Extents2d kernel,
+                               PoolingOptions& options) {
   if (options.stride.height == 0 && options.stride.width == 0) options.stride = kernel;
   check_window(name, kernel, options.stride, options.padding);
   if (options.padding.height > kernel.height / 2 || options.padding.width > kernel.width / 2) {
-    throw ConfigurationError(std::string(name) + ": the padding is " + options.padding.text() + " for a kernel of " +
-                             kernel.text() + "; it must be half of the kernel at most, so that each window sees a pixel");
+    throw ConfigurationError(std::string(name) + ": the padding is " + options.padding.text() +
+                             " for a kernel of " + kernel.text() +
+                             "; it must be half of the kernel at most, so that each window sees a pixel");
   }
   const Window2d window = window_over(name, images, kernel, options.stride, options.padding);
   if (window.height > largest_window / window.width) {
@@ -193,18 +199,19 @@ inline Window2d pooling_window(const char* name, const Shape& images, Extents2d 
 
 }  // namespace detail
 
-/// The largest value of each channel under a window that slides over images [batch, height, width, channels], in the
-/// type of its input and without rounding:
+/// The largest value of each channel under a window that slides over images [batch, height, width, channels],
+/// in the type of its input and without rounding:
 ///
 ///     max_pool2d(tape, x, 2)                               // windows side by side
 ///     max_pool2d(tape, x, {3, 5}, {.stride = 2, .padding = {1, 2}})
 ///
-/// The result has (height + 2 padding - kernel) / stride + 1 lines, rounded down, and so many columns; padding is never
-/// the largest. NaN counts as larger than any number. Of equal values the first, by lines, is the one that gets the
-/// gradient; a pixel's gradients are added up in float, in an order that depends on the shapes alone.
+/// The result has (height + 2 padding - kernel) / stride + 1 lines, rounded down, and so many columns;
+/// padding is never the largest. NaN counts as larger than any number. Of equal values the first, by lines,
+/// is the one that gets the gradient; a pixel's gradients are added up in float, in an order that depends on
+/// the shapes alone.
 ///
-/// Throws ConfigurationError for a kernel or stride under 1 and a padding that is negative or more than half of the
-/// kernel, ShapeError for images that are no such or in which the window has no place.
+/// Throws ConfigurationError for a kernel or stride under 1 and a padding that is negative or more than half
+/// of the kernel, ShapeError for images that are no such or in which the window has no place.
 template <class Tape, class Input>
 auto max_pool2d(Tape& tape, const Input& input, Extents2d kernel, PoolingOptions options = {}) {
   const auto x = tape.variable(input);
@@ -215,12 +222,13 @@ auto max_pool2d(Tape& tape, const Input& input, Extents2d kernel, PoolingOptions
   auto* const pixels = tape.template allocate<std::int32_t>(result.shape()).data();
   compute::for_each_task(tape.device(), window.batch * window.out_height,
                          detail::MaxPoolLine<T>{window, x.data(), result.data(), pixels});
-  return tape.record(operation::MaxPool{}, result, x.requires_gradient(), detail::PoolBackward<T>{x, window, pixels});
+  return tape.record(operation::MaxPool{}, result, x.requires_gradient(),
+                     detail::PoolBackward<T>{x, window, pixels});
 }
 
-/// The mean of each channel under a window, called as max_pool2d, in the type of its input, summed in float and rounded
-/// once. Padding counts as zeros: the sum is always divided by the size of the whole kernel, as by PyTorch's
-/// avg_pool2d unless it is told otherwise (count_include_pad). Throws as max_pool2d does.
+/// The mean of each channel under a window, called as max_pool2d, in the type of its input, summed in float
+/// and rounded once. Padding counts as zeros: the sum is always divided by the size of the whole kernel, as
+/// by PyTorch's avg_pool2d unless it is told otherwise (count_include_pad). Throws as max_pool2d does.
 template <class Tape, class Input>
 auto average_pool2d(Tape& tape, const Input& input, Extents2d kernel, PoolingOptions options = {}) {
   const auto x = tape.variable(input);

@@ -15,8 +15,8 @@ namespace halfstep {
 
 namespace detail {
 
-/// Runs a function on a tape and takes back the memory that it used: at once in the forward pass, and once more, with
-/// the gradients, in the backward pass.
+/// Runs a function on a tape and takes back the memory that it used: at once in the forward pass, and once
+/// more, with the gradients, in the backward pass.
 template <class Tape>
 class Rerun {
   using Slot = GradientSlot;
@@ -84,15 +84,16 @@ class Rerun {
       const auto again = function(tape, input);
       if (tape.last_slot_ != last || again.slot() != result || again.shape() != shape) {
         throw ConfigurationError(
-            "recompute: in the backward pass the function computed other operations than in the forward pass, or a "
-            "result of shape " +
+            "recompute: in the backward pass the function computed other operations than in the forward "
+            "pass, or a result of shape " +
             again.shape().text() + " instead of " + shape.text() +
             "; it must do the same both times, from its input, its own members and parameters");
       }
     }
   };
 
-  /// A list of operations of its own, for as long as it lives: with the slots and random numbers of the first time.
+  /// A list of operations of its own, for as long as it lives: with the slots and random numbers of the first
+  /// time.
   class Recording {
    public:
     Recording(Tape& tape, Slot* before, std::uint64_t first_random_operation)
@@ -121,8 +122,8 @@ class Rerun {
     decltype(std::declval<Tape&>().reached_) reached_;
   };
 
-  /// Brings values that were taken back to the front of what is free. They may overlap what they were: the copy goes
-  /// forward in pieces no longer than the way.
+  /// Brings values that were taken back to the front of what is free. They may overlap what they were: the
+  /// copy goes forward in pieces no longer than the way.
   template <class T>
   static Tensor<T> keep(Tape& tape, const Tensor<const T>& values) {
     const Tensor<T> kept = tape.template allocate<T>(values.shape());
@@ -141,25 +142,28 @@ class Rerun {
 
 }  // namespace detail
 
-/// function(tape, x), but in training without keeping what it computes on the way: its values are taken back when the
-/// result is there, and computed again in the backward pass (activation checkpointing; Chen et al., Training Deep Nets
-/// with Sublinear Memory Cost, 2016). A stack of blocks then needs memory for the blocks' results and for the inside of
-/// one block, for the price of a second forward pass.
+/// function(tape, x), but in training without keeping what it computes on the way: its values are taken back
+/// when the result is there, and computed again in the backward pass (activation checkpointing; Chen et al.,
+/// Training Deep Nets with Sublinear Memory Cost, 2016). A stack of blocks then needs memory for the blocks'
+/// results and for the inside of one block, for the price of a second forward pass.
 ///
 ///     x = recompute(tape, x, [&block](auto& tape, const auto& x) { return block(tape, x); });
 ///
-/// Results and gradients have the same bits as without: the function gets the same random numbers both times, and
-/// gradients are added up in the same order. In inference it is function(tape, x) and nothing else. It may be nested.
+/// Results and gradients have the same bits as without: the function gets the same random numbers both times,
+/// and gradients are added up in the same order. In inference it is function(tape, x) and nothing else. It
+/// may be nested.
 ///
-/// `input` is a variable or a tensor in the program's memory; `function` returns one variable. It is copied, runs again
-/// when `forward` has long returned, and so must capture by value or by references to what lives as long as the model;
-/// it must need no destruction. It must compute the same both times. It may use parameters, tensors in the program's
-/// memory and variables without a gradient that were computed before; the only variable with a gradient that it may use
-/// from outside is its input. No variable of its inside may be used outside.
+/// `input` is a variable or a tensor in the program's memory; `function` returns one variable. It is copied,
+/// runs again when `forward` has long returned, and so must capture by value or by references to what lives
+/// as long as the model; it must need no destruction. It must compute the same both times. It may use
+/// parameters, tensors in the program's memory and variables without a gradient that were computed before;
+/// the only variable with a gradient that it may use from outside is its input. No variable of its inside may
+/// be used outside.
 ///
-/// An observer of the tape sees the inside's values in the forward pass, when they are computed for the first time, and
-/// their gradients in the backward pass. Throws what the function throws; in the backward pass ConfigurationError where
-/// the function uses another variable from outside, or computes other operations than before.
+/// An observer of the tape sees the inside's values in the forward pass, when they are computed for the first
+/// time, and their gradients in the backward pass. Throws what the function throws; in the backward pass
+/// ConfigurationError where the function uses another variable from outside, or computes other operations
+/// than before.
 template <class Tape, class Input, class Function>
 auto recompute(Tape& tape, const Input& input, const Function& function) {
   const auto x = tape.variable(input);

@@ -212,10 +212,12 @@ class Tape {
     }
   };
 
-  /// The place for the next result's gradient: where a function is computed again, the one that it had before.
+  /// The place for the next result's gradient: where a function is computed again, that of the first time.
   detail::GradientSlot* next_slot() {
     detail::GradientSlot*& next = last_slot_->next;
-    if (next == nullptr) next = new (nodes_.template allocate<detail::GradientSlot>(1)) detail::GradientSlot{};
+    if (next == nullptr) {
+      next = new (nodes_.template allocate<detail::GradientSlot>(1)) detail::GradientSlot{};
+    }
     *next = {.next = next->next, .number = last_slot_->number + 1};
     return last_slot_ = next;
   }
@@ -236,7 +238,7 @@ class Tape {
   }
   [[noreturn]] static void refuse_to_reach(const Shape& shape) {
     throw ConfigurationError("recompute: the function uses a variable of shape " + shape.text() +
-                             " that was computed outside and is not its input; hand that one in as the input");
+                             " that was computed outside and is not its input; hand it in as the input");
   }
 
   template <class T>
@@ -292,8 +294,8 @@ class Tape {
   NodeBase* last_ = nullptr;
   detail::GradientSlot before_first_slot_;
   detail::GradientSlot* last_slot_ = &before_first_slot_;
-  /// While a function computed again runs backward: the last slot from before it, and its input's, the only one of those
-  /// that it may give a gradient to.
+  /// While a function computed again runs backward: the number of the last slot from before it, and its
+  /// input's, the only one of those that it may give a gradient to.
   struct {
     int number = 0;
     detail::GradientSlot* input = nullptr;

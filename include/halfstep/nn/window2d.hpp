@@ -14,15 +14,17 @@ struct Extents2d {
   std::int64_t width = 0;
 
   constexpr Extents2d(std::int64_t both) : height(both), width(both) {}
-  constexpr Extents2d(std::int64_t the_height, std::int64_t the_width) : height(the_height), width(the_width) {}
+  constexpr Extents2d(std::int64_t the_height, std::int64_t the_width)
+      : height(the_height), width(the_width) {}
 
   std::string text() const { return std::to_string(height) + " x " + std::to_string(width); }
 };
 
 namespace detail {
 
-/// A window that slides over images [batch, height, width, channels] and gives one result at each of its places.
-/// Along each axis result o reads pixels o * stride - padding + [0, kernel), those outside the image being padding.
+/// A window that slides over images [batch, height, width, channels] and gives one result at each of its
+/// places. Along each axis result o reads pixels o * stride - padding + [0, kernel), those outside the image
+/// being padding.
 struct Window2d {
   std::int64_t batch, height, width, channels;
   std::int64_t kernel_height, kernel_width;
@@ -37,7 +39,7 @@ struct Window2d {
   std::int64_t rows() const { return batch * places(); }
 };
 
-/// The results o of an axis from `begin` to `end` that read pixel i, with the place of the kernel that reads it.
+/// The results of an axis that read a pixel: from `begin` to `end`, none where they meet.
 struct ReadBy {
   std::int64_t begin, end;
 };
@@ -65,8 +67,8 @@ inline void check_window(const std::string& what, Extents2d kernel, Extents2d st
   check("padding", padding, 0);
 }
 
-/// The window over images of this shape. Throws ShapeError unless they are [batch, height, width, channels] and the
-/// window has room in them.
+/// The window over images of this shape. Throws ShapeError unless they are [batch, height, width, channels]
+/// and the window has room in them.
 inline Window2d window_over(const std::string& what, const Shape& images, Extents2d kernel, Extents2d stride,
                             Extents2d padding) {
   if (images.rank() != 4) {
@@ -80,9 +82,17 @@ inline Window2d window_over(const std::string& what, const Shape& images, Extent
                      " pixels with a padding of " + padding.text() +
                      "; take a smaller kernel, more padding or larger images");
   }
-  return {images[0],       images[1],      images[2],      images[3],
-          kernel.height,   kernel.width,   stride.height,  stride.width,
-          padding.height,  padding.width,  (height - kernel.height) / stride.height + 1,
+  return {images[0],
+          images[1],
+          images[2],
+          images[3],
+          kernel.height,
+          kernel.width,
+          stride.height,
+          stride.width,
+          padding.height,
+          padding.width,
+          (height - kernel.height) / stride.height + 1,
           (width - kernel.width) / stride.width + 1};
 }
 
