@@ -25,11 +25,12 @@ TEXT
 build=build/tests
 cmake_options=()
 ctest_options=()
+targets=(all)
 sanitize=ON
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
-    --long) ctest_options+=(-C Long -L long) ;;
+    --long) ctest_options+=(-C Long -L long) targets=(halfstep_long_tests) ;;
     --no-sanitizers) sanitize=OFF ;;
     --build) build=${2:?--build needs a folder}; shift ;;
     -D) cmake_options+=(-D "${2:?-D needs NAME=VALUE}"); shift ;;
@@ -50,7 +51,7 @@ say "Configuring $build"
 configure "$build" -D HALFSTEP_SANITIZE=$sanitize "${cmake_options[@]}"
 
 say "Building with $(nproc) jobs"
-cmake --build "$build" -j "$(nproc)" || fail "The build failed: the first error above says where. Nothing was tested."
+cmake --build "$build" -j "$(nproc)" --target "${targets[@]}" || fail "The build failed: the first error above says where. Nothing was tested."
 
 say "Testing"
 log=$build/ctest.log
