@@ -132,9 +132,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Polic
 BOOST_AUTO_TEST_CASE(a_call_can_turn_in_float_and_nothing_is_recorded_in_inference) {
   Session<BFloat16Policy> session;
   const std::vector<float> values{1.0f, 0.0f};
-  const Tensor<const float> x(values.data(), {1, 2}), none(values.data(), {3, 0, 2});
+  const Tensor<const float> x(values.data(), {1, 2}), none(values.data(), {3, 0, 2}),
+      no_heads(values.data(), {3, 2, 0});
   static_assert(std::is_same_v<decltype(rotary<float>(session.tape, x, {.head_width = 2})), Variable<float>>);
   BOOST_TEST(rotary(session.tape, none, {.head_width = 2}).size() == 0);
+  BOOST_TEST(rotary(session.tape, no_heads, {.head_width = 2}).size() == 0);
   session.tape.begin(Pass::inference);
   Watched<bfloat16> watched({1, 2}, values);
   BOOST_TEST(!rotary(session.tape, watch(session.tape, watched), {.head_width = 2}).requires_gradient());

@@ -72,7 +72,10 @@ struct RotaryRows {
   std::int64_t width;
   RotaryTable table;
 
-  std::int64_t rows_of_task() const { return width < compute::chunk_size ? compute::chunk_size / width : 1; }
+  /// At least one, of rows without heads too.
+  std::int64_t rows_of_task() const {
+    return width > 0 && width < compute::chunk_size ? compute::chunk_size / width : 1;
+  }
   std::int64_t tasks() const { return (rows + rows_of_task() - 1) / rows_of_task(); }
 
   void operator()(std::int64_t task) const {
