@@ -11,7 +11,7 @@
 namespace halfstep::detail {
 
 /// Elements of the matrix of patches that are in memory at a time, unless one image line of places has more.
-inline constexpr std::int64_t patch_elements = std::int64_t{1} << 20;
+inline constexpr std::int64_t patch_elements = std::int64_t{1} << 18;
 
 /// Writes what the window sees at places `first_row` to `first_row + rows`: a matrix with a row for each
 /// place and a column for each element under the window, by line, pixel and channel; zeros for padding. One
@@ -42,7 +42,7 @@ struct GatherPatches {
       std::fill(patch, patch + first, T{});
       if (last > first) {
         const T* pixels = images + (image * window.height + y) * window.width * channels;
-        std::copy(pixels + left * channels + first, pixels + left * channels + last, patch + first);
+        std::copy(pixels + (left * channels + first), pixels + (left * channels + last), patch + first);
       }
       std::fill(patch + last, patch + line, T{});
     }
