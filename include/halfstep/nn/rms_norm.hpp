@@ -10,7 +10,8 @@
 namespace halfstep {
 
 struct RmsNormOptions {
-  /// Added to the mean square. LLaMA's models have 1e-5 or 1e-6.
+  /// Added to the mean square. LLaMA's models have 1e-5 or 1e-6; PyTorch, where none is given, the spacing of
+  /// its input's type at 1: 1.2e-7 for float.
   float epsilon = 1e-5f;
 };
 
