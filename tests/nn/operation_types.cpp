@@ -91,7 +91,7 @@ struct Calls {
         row<Policy, halfstep::operation::Embedding,
             decltype(std::declval<const halfstep::Embedding&>()(tape(), ids()))>("Embedding"),
         row<Policy, halfstep::operation::Loss, decltype(cross_entropy(tape(), x(), ids()))>("cross_entropy"),
-        row<Policy, halfstep::operation::Loss,
+        row<Policy, Matmul,
             decltype(head_cross_entropy(tape(), x(), std::declval<const Parameter&>(), ids()))>(
             "head_cross_entropy"),
         row<Policy, halfstep::operation::Loss,
@@ -117,8 +117,9 @@ std::vector<std::string> lines_of_the_types() {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < columns[0].size(); ++i) {
     const Row& row = columns[0][i];
+    const std::string article = row.group.starts_with('A') ? ", an `" : ", a `";
     std::string line =
-        "| `" + row.call + "` | `" + row.tag + "`" + (row.group.empty() ? "" : ", a `" + row.group + "`");
+        "| `" + row.call + "` | `" + row.tag + "`" + (row.group.empty() ? "" : article + row.group + "`");
     for (const auto& column : columns) line += " | " + column[i].cell;
     lines.push_back(line + " |");
   }
