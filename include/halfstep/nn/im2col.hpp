@@ -10,7 +10,8 @@
 
 namespace halfstep::detail {
 
-/// Elements of the matrix of patches that are in memory at a time, unless one image line of places has more.
+/// Elements of the matrix of patches that are in memory at a time, unless one place has more or, in the
+/// backward pass, one line of places.
 inline constexpr std::int64_t patch_elements = std::int64_t{1} << 18;
 
 /// Writes what the window sees at places `first_row` to `first_row + rows`: a matrix with a row for each
