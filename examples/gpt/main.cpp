@@ -133,7 +133,8 @@ int run(int argc, char** argv) {
   }
   settings.heads_given = app.count("--heads") > 0;
   settings.sampling.seed = settings.seed;
-  settings.sizes.validate();
+  // Published weights bring sizes of their own, which the model checks.
+  if (settings.weights.empty()) settings.sizes.validate();
   settings.sampling.validate();
   const gpt::Tokenizer tokenizer = tokenizer_of(settings);
   const auto train = policy == "float32"    ? gpt::run<halfstep::Float32Policy>

@@ -119,12 +119,13 @@ BOOST_AUTO_TEST_CASE(published_weights_bring_their_sizes_and_need_a_vocabulary_t
   }
   vocabulary.close();
   const Finished finished =
-      run(weights + "--tokenizer letters.tiktoken --generate abc --tokens 30 --temperature 0");
+      run(weights + "--width 30 --tokenizer letters.tiktoken --generate abc --tokens 30 --temperature 0");
   BOOST_TEST(finished.code == 0, finished.errors);
   BOOST_TEST(
       finished.output.find("2 layers, 32 wide, 4 heads, context 16, vocabulary 64") != std::string::npos,
       finished.output);
   BOOST_TEST(finished.output.find("\nabc") != std::string::npos, finished.output);
+  require_refusal(run(weights + "--heads 5 --tokenizer letters.tiktoken --generate a"), {"5 heads", "width of 32"});
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_right_ends_with_a_message_and_a_code) {
