@@ -126,16 +126,19 @@ BOOST_AUTO_TEST_CASE(an_earlier_use_of_a_term_adds_to_the_gradient_that_was_hand
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_s_own_gradient_is_left_alone) {
-  Session<Float32Policy> session;
-  auto& tape = session.tape;
-  Watched<float> a(Shape(), {1});
-  const auto x = watch(tape, a);
-  const auto early = add(tape, x, x);
-  const auto loss = add(tape, x, early);
-  float seed = 8.0f;
-  tape.backward(loss, &seed);
-  BOOST_TEST(seed == 8.0f);
-  BOOST_TEST(a.gradient == std::vector<float>{24.0f});
+  // A trainer takes any shape of one element for a loss.
+  for (const Shape& shape : {Shape(), Shape{1}, Shape{1, 1}}) {
+    Session<Float32Policy> session;
+    auto& tape = session.tape;
+    Watched<float> a(shape, {1});
+    const auto x = watch(tape, a);
+    const auto early = add(tape, x, x);
+    const auto loss = add(tape, x, early);
+    float seed = 8.0f;
+    tape.backward(loss, &seed);
+    BOOST_TEST(seed == 8.0f, shape.text());
+    BOOST_TEST(a.gradient == std::vector<float>{24.0f}, shape.text());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(only_those_that_want_a_gradient_get_one) {

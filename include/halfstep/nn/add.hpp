@@ -70,8 +70,8 @@ template <class X, class S, class Tape>
 bool hand_gradient_on(Tape& tape, const Variable<X>& term, S* gradient) {
   if constexpr (std::is_same_v<X, S>) {
     GradientSlot* slot = term.slot();
-    // The gradient of a scalar may be a loss's own, which is the caller's.
-    if (slot == nullptr || slot->data != nullptr || term.shape().rank() == 0) return false;
+    // The gradient of a single element may be a loss's own, which is the caller's.
+    if (slot == nullptr || slot->data != nullptr || term.size() == 1) return false;
     slot->data = gradient;
     tape.gradient_target(term);
     return true;
