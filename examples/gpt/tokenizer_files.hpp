@@ -212,8 +212,9 @@ class TokenizerJson {
     if (!root.is_object())
       refuse(name_ + ": pre_tokenizer", "there is none; a byte-level vocabulary has ByteLevel");
     Json steps = Json::array({root});
-    if (root.value("type", "") == "Sequence")
+    if (member_or<std::string>(root, "type", "", name_ + ": pre_tokenizer") == "Sequence")
       steps = member(root, "pretokenizers", name_ + ": pre_tokenizer");
+    if (!steps.is_array()) refuse(name_ + ": pre_tokenizer.pretokenizers", "it is no JSON array");
     bool byte_level = false;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const std::string place = name_ + ": pre_tokenizer[" + std::to_string(i) + "]";
@@ -221,6 +222,9 @@ class TokenizerJson {
       if (type == "ByteLevel" && !byte_level) {
         byte_level = true;
         result_.prefix_space = member_or<bool>(steps[i], "add_prefix_space", true, place);
+        if (result_.prefix_space && result_.splitter) {
+          refuse(place, "add_prefix_space after a Split puts a space before every piece, which is not known");
+        }
         if (member_or<bool>(steps[i], "use_regex", true, place)) split_by(std::string(gpt2_pattern), place);
       } else if (type == "Split" && !byte_level) {
         const Json& pattern = member(member(steps[i], "pattern", place), "Regex", place + ": pattern");

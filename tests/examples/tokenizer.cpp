@@ -164,6 +164,20 @@ BOOST_AUTO_TEST_CASE(a_faulty_tokenizer_json_is_refused_with_the_entry_at_fault)
   require_refusal([](json& d) { d["pre_tokenizer"] = nullptr; }, {"pre_tokenizer"});
   require_refusal([](json& d) { d["pre_tokenizer"]["type"] = "Metaspace"; },
                   {"pre_tokenizer[0]", "\"Metaspace\""});
+  require_refusal([](json& d) { d["pre_tokenizer"]["type"] = 5; }, {"pre_tokenizer: ", "\"type\"", "5"});
+  require_refusal([](json& d) { d["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{"a", 1}}}}; },
+                  {"pre_tokenizer.pretokenizers", "no JSON array"});
+  require_refusal(
+      [](json& d) {
+        json bytes = d["pre_tokenizer"];
+        bytes["add_prefix_space"] = true;
+        bytes["use_regex"] = false;
+        const json split{{"type", "Split"},
+                         {"pattern", {{"Regex", std::string(gpt::gpt2_pattern)}}},
+                         {"behavior", "Isolated"}};
+        d["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json::array({split, bytes})}};
+      },
+      {"pre_tokenizer[1]", "add_prefix_space"});
   const std::string message = message_of([] { tokenizer_of(std::string("{\"model\": ")); });
   BOOST_TEST(message.find("vocabulary: it is no JSON") != std::string::npos, message);
 }
