@@ -140,10 +140,10 @@ BOOST_AUTO_TEST_CASE(a_warm_pass_takes_its_memory_from_what_the_first_one_left) 
   std::size_t capacity = 0;
   for (int pass = 0; pass < 4; ++pass) {
     session.tape.begin(Pass::training);
-    Watched<float16> x({400000, 2}, std::vector<float>(800000, 1.0f));
+    Watched<float16> x({100000, 2}, std::vector<float>(200000, 1.0f));
     const auto y =
         session.model.second(session.tape, session.model.first(session.tape, watch(session.tape, x)));
-    session.backward(weighted_sum(session.tape, y, std::vector<float>(400000, 1.0f)));
+    session.backward(weighted_sum(session.tape, y, std::vector<float>(100000, 1.0f)));
     if (pass == 2) capacity = session.tape.arena().capacity();
   }
   BOOST_TEST(session.tape.arena().capacity() == capacity);
