@@ -140,6 +140,11 @@ class Rerun {
   }
 };
 
+template <class T>
+inline constexpr bool is_variable = false;
+template <class T>
+inline constexpr bool is_variable<Variable<T>> = true;
+
 }  // namespace detail
 
 /// function(tape, x), but in training without keeping what it computes on the way: its values are taken back
@@ -169,8 +174,14 @@ auto recompute(Tape& tape, const Input& input, const Function& function) {
   const auto x = tape.variable(input);
   using X = typename std::remove_cvref_t<decltype(x)>::value_type;
   using Result = std::remove_cvref_t<decltype(function(tape, x))>;
-  if (!tape.recording()) return Result(function(tape, x));
-  return Result(detail::Rerun<Tape>::forward(tape, Variable<X>(x), function));
+  if constexpr (detail::is_variable<Result>) {
+    if (!tape.recording()) return Result(function(tape, x));
+    return Result(detail::Rerun<Tape>::forward(tape, Variable<X>(x), function));
+  } else {
+    static_assert(detail::is_variable<Result>,
+                  "halfstep: the function of recompute must return one variable; compute a loss after it, from its "
+                  "result");
+  }
 }
 
 }  // namespace halfstep
