@@ -179,8 +179,8 @@ auto recompute(Tape& tape, const Input& input, const Function& function) {
     return Result(detail::Rerun<Tape>::forward(tape, Variable<X>(x), function));
   } else {
     static_assert(detail::is_variable<Result>,
-                  "halfstep: the function of recompute must return one variable; compute a loss after it, from its "
-                  "result");
+                  "halfstep: the function of recompute must return one variable; compute a loss after it, "
+                  "from its result");
   }
 }
 
