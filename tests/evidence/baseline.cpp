@@ -196,6 +196,10 @@ BOOST_AUTO_TEST_CASE(predictions_that_would_not_be_held_against_the_baselines_ar
   };
   const std::string none = message(baseline, NoPredictions{});
   BOOST_TEST(holds(none, "predictions for 8 batches"), none);
+  Baseline without = baseline;
+  without.predictions.clear();
+  const std::string unasked = message(without, predictions);
+  BOOST_TEST(holds(unasked, "the baseline has none"), unasked);
   Baseline shorter = baseline, longer = baseline;
   shorter.predictions[1].pop_back();
   longer.predictions[1].push_back(0);

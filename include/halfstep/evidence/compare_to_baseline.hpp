@@ -197,8 +197,8 @@ inline void require_same_run(const Baseline& baseline, const Baseline& run) {
 
 /// Takes the baseline's steps with a fresh trainer under another policy, on the same batches, and reports the
 /// first divergence. Throws ConfigurationError where optimizer, seed, parameters or the number of batches are
-/// not the baseline's, the trainer has trained already, or the baseline has predictions and `predict` is not
-/// given or gives others in number.
+/// not the baseline's, the trainer has trained already, or only one of the baseline and this call has
+/// predictions, or they differ in number.
 template <class Trainer, class Batches, class Predict = NoPredictions>
 BaselineComparison compare_to_baseline(const Baseline& baseline, Trainer& trainer, const Batches& batches,
                                        const BaselineOptions& options, const Predict& predict = {}) {
@@ -212,6 +212,11 @@ BaselineComparison compare_to_baseline(const Baseline& baseline, Trainer& traine
         std::to_string(baseline.predictions.size()) +
         " batches, and nothing to hold against them; give the callable that it was recorded with, or clear "
         "its predictions");
+  }
+  if (!std::is_same_v<Predict, NoPredictions> && baseline.predictions.empty()) {
+    throw ConfigurationError(
+        "compare_to_baseline: predictions are to be compared, and the baseline has none; record it with the same "
+        "callable, or give none here");
   }
   detail::BaselineFollower follower(baseline, options, result);
   std::size_t taken = 0;
