@@ -36,6 +36,7 @@ done
 say "Looking for what the benchmarks need"
 need_toolchain
 need have_header benchmark/benchmark.h libbenchmark-dev
+need have_header fmt/core.h libfmt-dev
 install_missing
 
 say "Configuring $build"

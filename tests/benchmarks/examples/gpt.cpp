@@ -5,7 +5,7 @@
 //   MB, pytorch_MB   by how much the process grew at most since the model was made
 //   of_peak          the model's operations in a second, attention's full square counted, over those of a large float product
 //
-// Names are gpt<type>/tokens of a sequence/width.
+// Names are gpt<type>/tokens of a sequence/width. With --plot FOLDER the float32 times against both are drawn there.
 
 #include <benchmark/benchmark.h>
 
@@ -16,8 +16,11 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include <halfstep/evidence/detail/svg_chart.hpp>
 #include <halfstep/halfstep.hpp>
 
 #include "benchmarks/against.hpp"
@@ -56,6 +59,38 @@ int threads() {
 #endif
 }
 
+/// What is drawn: milliseconds of a step, this library's and PyTorch's, at one width and at one length.
+constexpr std::int64_t one_length = 256, one_width = 256;
+struct Curves {
+  std::vector<detail::ChartPoint> ours, pytorch;
+};
+Curves against_length, against_width;
+
+void remember(Curves& curves, std::int64_t x, const against::Best& best, bool with_pytorch) {
+  curves.ours.push_back({static_cast<double>(x), best.ours * 1e3});
+  if (with_pytorch) curves.pytorch.push_back({static_cast<double>(x), best.reference * 1e3});
+}
+
+void draw(const std::string& path, Curves curves, const std::string& title, const std::string& x_name) {
+  detail::Chart chart{.title = title, .mark_name = {}, .x_name = x_name, .series = {}};
+  std::string legend;
+  double place = 76;
+  for (auto& [name, line] : {std::pair{"halfstep", &curves.ours}, std::pair{"PyTorch", &curves.pytorch}}) {
+    if (line->empty()) continue;
+    std::sort(line->begin(), line->end(), [](const auto& a, const auto& b) { return a.x < b.x; });
+    legend += fmt::format("<text x=\"{}\" y=\"44\" style=\"fill:{}\">{}</text>\n", place,
+                          detail::color_of(chart.series.size()), name);
+    place += 80;
+    chart.series.push_back({name, *line, *line});
+  }
+  std::string text = detail::SvgChart(chart).text();
+  text.insert(text.find('>') + 1,
+              "\n<title>" + title + "</title>\n<style>text { font: 12px sans-serif; fill: #555 } "
+              ".grid { stroke: #ddd }</style>\n" + legend);
+  text.insert(text.find("<svg") + 4, " xmlns=\"http://www.w3.org/2000/svg\"");
+  std::ofstream(path) << text;
+}
+
 template <class Policy>
 void gpt_step(benchmark::State& state) {
   const gpt::ModelSizes sizes{.width = state.range(1), .heads = 8, .context = state.range(0)};
@@ -80,6 +115,10 @@ void gpt_step(benchmark::State& state) {
     best.ours = (std::min)(best.ours, time);
     state.SetIterationTime(time);
   }
+  if (std::is_same_v<Policy, Float32Policy>) {
+    if (sizes.width == one_width) remember(against_length, sizes.context, best, bool(pytorch));
+    if (sizes.context == one_length) remember(against_width, sizes.width, best, bool(pytorch));
+  }
   const double grown = memory("VmHWM") - before;
   std::int64_t in_products = 0;
   for (const ParameterInfo& parameter : trainer.parameters()) {
@@ -98,12 +137,12 @@ void gpt_step(benchmark::State& state) {
 }
 
 void one(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Args({256, 256})->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(8);
+  benchmark->Args({one_length, one_width})->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(4);
 }
 /// Against the length at one width, against the width at one length.
 void all(benchmark::internal::Benchmark* benchmark) {
-  for (const std::int64_t tokens : {64, 128, 256, 512, 1024}) benchmark->Args({tokens, 256});
-  for (const std::int64_t width : {64, 128, 512}) benchmark->Args({256, width});
+  for (const std::int64_t tokens : {64, 128, 256, 512, 1024}) benchmark->Args({tokens, one_width});
+  for (const std::int64_t width : {64, 128, 512}) benchmark->Args({one_length, width});
   benchmark->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(5);
 }
 BENCHMARK(gpt_step<Float32Policy>)->Name("gpt<float32>")->Apply(all);
@@ -111,3 +150,18 @@ BENCHMARK(gpt_step<BFloat16Policy>)->Name("gpt<bfloat16>")->Apply(one);
 BENCHMARK(gpt_step<Float16ScaledPolicy>)->Name("gpt<float16>")->Apply(one);
 
 }  // namespace
+
+int main(int argc, char** argv) {
+  std::string folder;
+  if (argc > 2 && std::string(argv[1]) == "--plot") {
+    folder = argv[2];
+    std::copy(argv + 3, argv + argc, argv + 1);
+    argc -= 2;
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  if (folder.empty()) return 0;
+  draw(folder + "/gpt-length.svg", against_length, "milliseconds a step against tokens of a sequence", "tokens");
+  draw(folder + "/gpt-width.svg", against_width, "milliseconds a step against width", "width");
+}

@@ -53,6 +53,7 @@ struct ChartSeries {
 struct Chart {
   std::string title;
   std::string mark_name;  ///< what a mark means; empty if there are none
+  std::string x_name = "window";
   bool logarithmic = false;
   bool powers_of_two = false;  ///< ticks of a logarithmic axis
   std::vector<ChartSeries> series;
@@ -181,7 +182,8 @@ class SvgChart {
       add("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>\n", x_of(tick),
           height - margin_bottom + 16, tick);
     }
-    add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">window</text>\n", width - margin_right, height - 4);
+    add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", width - margin_right, height - 4,
+        html_text(chart_.x_name));
   }
 
   void draw(const ChartSeries& series, std::size_t number) {
@@ -207,8 +209,9 @@ class SvgChart {
     for (const ChartPoint& mark : series.marks) {
       const double y = can_show(mark) ? y_of(value(mark.y)) : margin_top;
       add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\">"
-          "<title>{}: {} at window {:g}</title></circle>\n",
-          x_of(mark.x), y, color_of(number), html_text(series.name), html_text(chart_.mark_name), mark.x);
+          "<title>{}: {} at {} {:g}</title></circle>\n",
+          x_of(mark.x), y, color_of(number), html_text(series.name), html_text(chart_.mark_name),
+          html_text(chart_.x_name), mark.x);
     }
   }
 
