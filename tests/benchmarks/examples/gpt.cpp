@@ -72,7 +72,7 @@ void remember(Curves& curves, std::int64_t x, const against::Best& best, bool wi
 }
 
 void draw(const std::string& path, Curves curves, const std::string& title, const std::string& x_name) {
-  detail::Chart chart{.title = title, .mark_name = {}, .x_name = x_name, .series = {}};
+  detail::Chart chart{.title = title, .mark_name = {}, .series = {}, .x_name = x_name};
   std::string legend;
   double place = 76;
   for (auto& [name, line] : {std::pair{"halfstep", &curves.ours}, std::pair{"PyTorch", &curves.pytorch}}) {

@@ -53,10 +53,10 @@ struct ChartSeries {
 struct Chart {
   std::string title;
   std::string mark_name;  ///< what a mark means; empty if there are none
-  std::string x_name = "window";
   bool logarithmic = false;
   bool powers_of_two = false;  ///< ticks of a logarithmic axis
   std::vector<ChartSeries> series;
+  std::string x_name = "window";
 };
 
 /// Positions of the ticks of an axis from `low` to `high`: about five, at 1, 2 or 5 times a power of ten.
