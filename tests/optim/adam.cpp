@@ -153,6 +153,7 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_by_name_and_value) {
   BOOST_TEST(refusal({.beta2 = 0.999999999}) == "Adam: beta2 is 0.999999999" + beta);  // 1 as a float
   BOOST_TEST(refusal({.epsilon = -1}) == "Adam: epsilon is -1" + epsilon);
   BOOST_TEST(refusal({.epsilon = 0}) == "Adam: epsilon is 0" + epsilon);
+  BOOST_TEST(refusal({.epsilon = 0x1p-126}) == "accepted");
   BOOST_TEST(refusal({.epsilon = nan_value}) == "Adam: epsilon is NaN" + epsilon);
   BOOST_TEST(refusal({.weight_decay = -0.5}) == "Adam: weight_decay is -0.5" + decay);
   BOOST_TEST(refusal({.weight_decay = nan_value}) == "Adam: weight_decay is NaN" + decay);
