@@ -5,7 +5,7 @@
 //   MB, pytorch_MB   by how much the process grew at most since the model was made
 //   of_peak          the model's operations in a second, attention's full square counted, over those of a large float product
 //
-// Names are gpt<type>/tokens of a sequence/width. With --plot FOLDER the float32 times against both are drawn there.
+// Names are gpt<type>/tokens of a sequence/width. With --plot=FOLDER the float32 times against both are drawn there.
 
 #include <benchmark/benchmark.h>
 
@@ -152,12 +152,14 @@ BENCHMARK(gpt_step<Float16ScaledPolicy>)->Name("gpt<float16>")->Apply(one);
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string option = "--plot=";
   std::string folder;
-  if (argc > 2 && std::string(argv[1]) == "--plot") {
-    folder = argv[2];
-    std::copy(argv + 3, argv + argc, argv + 1);
-    argc -= 2;
-  }
+  char** const end = std::remove_if(argv + 1, argv + argc, [&](const std::string& argument) {
+    if (!argument.starts_with(option)) return false;
+    folder = argument.substr(option.size());
+    return true;
+  });
+  argc = static_cast<int>(end - argv);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();
