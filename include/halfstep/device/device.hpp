@@ -5,6 +5,10 @@
 #include <string_view>
 
 #include <halfstep/device/host.hpp>
+#include <halfstep/numeric/host_device.hpp>
+#if HALFSTEP_WITH_CUDA
+#include <halfstep/device/cuda.hpp>
+#endif
 
 namespace halfstep {
 
@@ -28,6 +32,11 @@ concept Device = requires(T device, void* memory, const void* source, std::size_
 static_assert(Device<Host>);
 
 /// Where a trainer runs when its type does not say.
+#if HALFSTEP_WITH_CUDA
+static_assert(Device<Cuda>);
+using DefaultDevice = Cuda;
+#else
 using DefaultDevice = Host;
+#endif
 
 }  // namespace halfstep

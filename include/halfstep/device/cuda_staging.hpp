@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <halfstep/device/cuda_error.hpp>
+
+namespace halfstep::detail {
+
+/// Page-locked memory of the program, which a GPU reads and writes while the program goes on.
+class CudaPinned {
+ public:
+  explicit CudaPinned(std::size_t bytes) : bytes_(bytes) {
+    check_cuda(cudaHostAlloc(&memory_, bytes, cudaHostAllocDefault), "cudaHostAlloc", {{"bytes", bytes}});
+  }
+  CudaPinned(const CudaPinned&) = delete;
+  CudaPinned& operator=(const CudaPinned&) = delete;
+  ~CudaPinned() { (void)cudaFreeHost(memory_); }
+
+  void* data() const { return memory_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t bytes_;
+};
+
+/// A point in a stream that the program can ask about and wait for.
+class CudaEvent {
+ public:
+  CudaEvent() { check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  ~CudaEvent() { (void)cudaEventDestroy(event_); }
+
+  void record(cudaStream_t stream) { check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  /// Has the stream passed the point? True where nothing was recorded.
+  bool has_passed() const {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) return false;
+    check_cuda(status, "cudaEventQuery");
+    return true;
+  }
+  void wait() const { check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Uploads that do not wait: the bytes go through page-locked pieces, each of which is used again once the copy out of
+/// it is done. Holds as many pieces as copies were ever under way at a time.
+class CudaStaging {
+ public:
+  void upload(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+    Piece& piece = free_piece(bytes);
+    std::memcpy(piece.memory.data(), from, bytes);
+    check_cuda(cudaMemcpyAsync(to, piece.memory.data(), bytes, cudaMemcpyHostToDevice, stream),
+               "cudaMemcpyAsync to the device", {{"bytes", bytes}});
+    piece.copied.record(stream);
+  }
+
+  std::size_t bytes() const {
+    std::size_t total = 0;
+    for (const auto& piece : pieces_) total += piece->memory.bytes();
+    return total;
+  }
+
+ private:
+  struct Piece {
+    explicit Piece(std::size_t bytes) : memory(bytes) {}
+    CudaPinned memory;
+    CudaEvent copied;
+  };
+
+  /// The smallest free piece that is large enough, and not so large that it would be missed elsewhere; else a new one.
+  Piece& free_piece(std::size_t bytes) {
+    std::size_t rounded = 4096;
+    while (rounded < bytes) rounded *= 2;
+    for (const auto& piece : pieces_) {
+      if (piece->memory.bytes() == rounded && piece->copied.has_passed()) return *piece;
+    }
+    pieces_.push_back(std::make_unique<Piece>(rounded));
+    return *pieces_.back();
+  }
+
+  std::vector<std::unique_ptr<Piece>> pieces_;
+};
+
+}  // namespace halfstep::detail
