@@ -93,3 +93,7 @@ void column_sum(Host& host, Arena<Host>& arena, Matrix<const T> values, float* s
 }
 
 }  // namespace halfstep::compute
+
+#if HALFSTEP_WITH_CUDA
+#include <halfstep/compute/cuda_column_sum.hpp>
+#endif

@@ -33,3 +33,7 @@ void convert(Host& host, const From* from, To* to, std::int64_t n) {
 }
 
 }  // namespace halfstep::compute
+
+#if HALFSTEP_WITH_CUDA
+#include <halfstep/compute/cuda_convert.hpp>
+#endif

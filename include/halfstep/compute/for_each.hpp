@@ -102,3 +102,7 @@ void for_each(Host& host, std::int64_t n, const Function& function) {
 #if defined(__clang__)
 #pragma clang diagnostic pop
 #endif
+
+#if HALFSTEP_WITH_CUDA
+#include <halfstep/compute/cuda_for_each.hpp>
+#endif

@@ -69,16 +69,20 @@ void reduce(Host& host, Arena<Host>& arena, std::int64_t n, const Transform& tra
 
 struct Plus {
   template <class T>
-  constexpr T operator()(const T& a, const T& b) const {
+  HALFSTEP_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const {
     return a + b;
   }
 };
 
 struct Maximum {
   template <class T>
-  constexpr T operator()(const T& a, const T& b) const {
+  HALFSTEP_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const {
     return a < b ? b : a;
   }
 };
 
 }  // namespace halfstep::compute
+
+#if HALFSTEP_WITH_CUDA
+#include <halfstep/compute/cuda_reduce.hpp>
+#endif

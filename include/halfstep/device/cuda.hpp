@@ -49,7 +49,10 @@ class CudaPool {
     properties.location.id = device;
     check_cuda(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate", {{"device", device}});
     std::uint64_t keep_all = ~std::uint64_t{0};
-    check_cuda(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all), "cudaMemPoolSetAttribute");
+    const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all);
+    if (status == cudaSuccess) return;
+    (void)cudaMemPoolDestroy(pool_);
+    throw_cuda_error(status, "cudaMemPoolSetAttribute", {{"device", device}});
   }
   CudaPool(const CudaPool&) = delete;
   CudaPool& operator=(const CudaPool&) = delete;
