@@ -91,9 +91,8 @@ class Trainer {
   template <class Batch>
   void accumulate(const Batch& batch) {
     Core& self = core();
-    const Loss loss = self.forward(batch);
-    self.keep(batch);
-    self.backward(loss);
+    self.backward(self.forward(batch));
+    self.look(batch);
   }
 
   /// Ends the window with one update attempt. Throws ConfigurationError for an empty window, TrainingStopped where
@@ -101,7 +100,7 @@ class Trainer {
   StepTicket update() {
     core().require_learning_rate();
     core().close("update");
-    core().measure();
+    core().measure_closed();
     return StepTicket(core().finish(options_.clip_norm, options_.clip_value));
   }
 
@@ -161,8 +160,10 @@ class Trainer {
     return diagnose_batches(core(), batches, options);
   }
   /// From the next window on, puts the diagnosis of each skipped one into its report, and into the message of
-  /// TrainingStopped. Requires that a micro-batch given to `accumulate` stays where it is, unchanged, until `update`. A
-  /// Loader fills one object again and again: its windows of several micro-batches are not diagnosed, and said not to be.
+  /// TrainingStopped. What makes a window not finite is looked at by `accumulate` itself, while the batch is there: it
+  /// may go, or be filled anew, as a Loader does, before the next. The diagnosis is that of the first such micro-batch.
+  /// Costs a read of the gradients for each micro-batch of a window but one. What is done to gradients in hand, after
+  /// close_window, is not diagnosed.
   void diagnose_skips(bool on = true) { explain_skips(core(), on); }
 
   /// The model's output for these inputs, in float. No tape, no gradients; an open window stays as it is. The

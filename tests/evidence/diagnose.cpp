@@ -319,17 +319,106 @@ BOOST_AUTO_TEST_CASE(blocks_computed_again_are_diagnosed_as_those_that_are_kept)
   BOOST_TEST_MESSAGE(expected);
 }
 
-BOOST_AUTO_TEST_CASE(micro_batches_that_came_in_one_object_are_not_diagnosed) {
+namespace {
+
+/// What both kinds of diagnosis must agree on: all but the places in the order of all that was computed, and the size
+/// of what earlier micro-batches have added to a parameter's gradient.
+std::string agreed(Diagnosis diagnosis) {
+  std::string text = std::to_string(diagnosis.micro_batches);
+  for (auto* tensor : {&diagnosis.first, &diagnosis.first_gradient}) {
+    if (!*tensor) continue;
+    text += "\n" + (*tensor)->name() + " in " + std::to_string((*tensor)->micro_batch);
+    if ((*tensor)->place == Place::parameter_gradient) (*tensor)->statistics.largest = 0;
+  }
+  return text + "\n" + diagnosis.text();
+}
+
+/// Trains on windows of micro-batches that come in one object, and on the same kept. Gives the bits of the masters.
+template <class Policy, class Model, class Batch>
+std::vector<float> check_one_object(const Model& model, const std::vector<std::vector<Batch>>& windows) {
+  const auto trainer_of = [&] {
+    return Trainer<Model, SGD, Policy>(model, {.learning_rate = 1e-2f, .momentum = 0.9f}, {.seed = 5});
+  };
+  auto refilled = trainer_of(), kept = trainer_of();
+  refilled.diagnose_skips();
+  std::size_t skips = 0;
+  for (const std::vector<Batch>& window : windows) {
+    Batch one = window[0];
+    for (const Batch& batch : window) {
+      one = batch;
+      refilled.accumulate(one);
+      kept.accumulate(batch);
+    }
+    one = window[0];
+    const StepReport report = refilled.update().report(), expected = kept.update().report();
+    BOOST_TEST(std::memcmp(&report.gradient_norm, &expected.gradient_norm, sizeof(double)) == 0);
+    BOOST_TEST((report.outcome == expected.outcome && report.next_scale == expected.next_scale));
+    BOOST_TEST_REQUIRE((report.diagnosis != nullptr) == (report.outcome == Outcome::skipped));
+    if (report.diagnosis == nullptr) continue;
+    ++skips;
+    BOOST_TEST(agreed(*report.diagnosis) == agreed(kept.diagnose_window(window)));
+  }
+  BOOST_TEST(skips > 0U);
+  BOOST_TEST(skips < windows.size());
+  const std::vector<float> masters = all_parameters(refilled);
+  BOOST_TEST((masters == all_parameters(kept)));
+  return masters;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(micro_batches_that_come_in_one_object_are_diagnosed_as_those_that_are_kept, Policy,
+                              Policies) {
+  const std::vector<Points> batches = two_good_and_one_bad();
+  const Points &good = batches[0], &bad = batches[1], &short_one = batches[2];
+  Points large = short_one;
+  for (float& value : large.inputs) value *= 1e6f;
+  check_one_object<Policy>(EveryOperation{},
+                           std::vector<std::vector<Points>>{{good, short_one, good},
+                                                            {bad, good, good},
+                                                            {good, bad, short_one},
+                                                            {good, short_one, bad},
+                                                            {short_one, bad, bad},
+                                                            {short_one, large, bad},
+                                                            {short_one, good}});
+}
+
+BOOST_AUTO_TEST_CASE(the_gradient_that_overflows_in_one_object_is_named) {
+  const GivenBatch small{{{0.5f, 0.25f}, {0.5f}}}, other{{{0.5f, 3.0f}, {}}}, wrong{{{}, {4.0f}}, 1, 0.0f};
+  check_one_object<HalfPolicy>(GivenGradients({2, 1}, true), std::vector<std::vector<GivenBatch>>{
+                                                                 {small, other},
+                                                                 {small, small, wrong, other},
+                                                                 {small, small}});
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_that_overflows_though_no_micro_batch_does_is_named) {
+  GivenBatch most{{{1.0f, 1.0f}, {2.5e38f}}};
+  Trainer<GivenGradients, SGD, Float32Policy> trainer(GivenGradients({2, 1}), {.learning_rate = 0.0f});
+  trainer.diagnose_skips();
+  trainer.accumulate(most);
+  trainer.accumulate(most);
+  const StepReport report = trainer.update().report();
+  BOOST_TEST_REQUIRE(report.diagnosis != nullptr);
+  const Diagnosis whole = trainer.diagnose_window(std::vector<GivenBatch>{most, most});
+  BOOST_TEST(report.diagnosis->first->name() == whole.first->name());
+  BOOST_TEST(report.diagnosis->first->name() == "gradient of \"w.1\"");
+  BOOST_TEST(report.diagnosis->first->micro_batch == 1);
+  BOOST_TEST(report.diagnosis->text().find("their sum is beyond") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_window_begun_before_diagnosis_is_asked_for_is_stepped_as_ever) {
   const std::vector<Points> batches = two_good_and_one_bad();
   EveryTrainer<Float32Policy> trainer(EveryOperation{});
+  trainer.accumulate(batches[1]);
   trainer.diagnose_skips();
-  Points one = batches[1];
-  trainer.accumulate(one);
-  one = batches[0];
-  trainer.accumulate(one);
+  trainer.accumulate(batches[0]);
   const StepReport report = trainer.update().report();
   BOOST_TEST((report.outcome == Outcome::skipped));
   BOOST_TEST(report.diagnosis == nullptr);
+  trainer.accumulate(batches[0]);
+  trainer.diagnose_skips(false);
+  trainer.accumulate(batches[1]);
+  BOOST_TEST((trainer.update().report().outcome == Outcome::skipped));
 }
 
 BOOST_AUTO_TEST_CASE(a_label_that_a_mask_forbids_is_told_from_an_overflow) {

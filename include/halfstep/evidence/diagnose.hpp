@@ -220,25 +220,56 @@ Diagnosis diagnose_batches(Core& core, const Batches& batches, DiagnoseOptions o
   return diagnose<Core>(core, views, window, options);
 }
 
+/// Of a window whose micro-batches had finite gradients each: the sum that is not finite, if there is one.
+template <class Core>
+std::optional<TensorEvidence> overflow_of_sum(Core& core, std::int64_t micro_batch) {
+  const std::int64_t parameter = core.record().facts.first_bad_parameter;
+  if (parameter < 0) return std::nullopt;
+  const Tensor<float> sum = core.store().gradient(static_cast<int>(parameter));
+  std::vector<float> values(static_cast<std::size_t>(sum.size()));
+  core.device().download(values.data(), sum.data(), values.size() * sizeof(float));
+  TensorEvidence evidence;
+  evidence.place = Place::parameter_gradient;
+  evidence.layer = core.store().infos()[static_cast<std::size_t>(parameter)].name;
+  evidence.micro_batch = micro_batch;
+  evidence.shape = sum.shape();
+  evidence.statistics = measure_tensor(values.data(), sum.size());
+  if (evidence.statistics.non_finite == 0) return std::nullopt;
+  return evidence;
+}
+
 /// Training goes on whatever becomes of the explanation: what is thrown on the way becomes its text.
 template <class Core>
-Explanation explain_skip(Core& core, std::span<const BatchView<Core>> batches, const WindowFacts& window) {
+std::shared_ptr<Diagnosis> look_at_micro_batch(Core& core, const BatchView<Core>& batch, const WindowFacts& so_far) {
   auto diagnosis = std::make_shared<Diagnosis>();
+  const std::int64_t micro_batch = so_far.micro_batches - 1;
   try {
-    *diagnosis = diagnose<Core>(core, batches, window, {});
+    *diagnosis = diagnose<Core>(core, {&batch, 1}, so_far, {.micro_batch = micro_batch});
+    if (diagnosis->first) return diagnosis;
+    diagnosis->first = diagnosis->first_gradient = overflow_of_sum(core, micro_batch);
+    if (!diagnosis->first) return diagnosis;
+    diagnosis->fitting_scale.reset();
+    diagnosis->advice = advice_on_sum(Core::scales);
   } catch (const std::exception& error) {
-    diagnosis->attempt = window.attempt;
-    diagnosis->skip_cause = window.skip_cause;
-    diagnosis->scale = window.scale;
-    diagnosis->advice = std::string("the window could not be computed again: ") + error.what();
+    diagnosis->attempt = so_far.attempt;
+    diagnosis->scale = so_far.scale;
+    diagnosis->advice = std::string("the micro-batch could not be computed again: ") + error.what();
   }
-  return {diagnosis, diagnosis->text()};
+  return diagnosis;
+}
+
+inline std::string tell_of_window(Diagnosis& found, const WindowFacts& window, double loss) {
+  found.skip_cause = window.skip_cause;
+  found.micro_batches = window.micro_batches;
+  found.loss = loss;
+  return found.text();
 }
 
 /// Trainer::diagnose_skips.
 template <class Core>
 void explain_skips(Core& core, bool on) {
-  core.explain_with(on ? &explain_skip<Core> : nullptr);
+  static constexpr SkipExplainer<Core> explainer{&look_at_micro_batch<Core>, &tell_of_window};
+  core.explain_with(on ? &explainer : nullptr);
 }
 
 }  // namespace halfstep::detail

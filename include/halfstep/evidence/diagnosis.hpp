@@ -43,7 +43,8 @@ struct TensorEvidence {
   std::string name() const;
 };
 
-/// Why a window was skipped, or what its numbers look like.
+/// Why a window was skipped, or what its numbers look like. After Trainer::diagnose_skips, `first` and what follows
+/// it is of the first micro-batch that was not finite, computed again alone.
 struct Diagnosis {
   /// The attempt that was computed again; 0 where no window had been skipped and the present state was used.
   std::int64_t attempt = 0;

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -85,6 +84,7 @@ class TrainerCore final : public ClosedWindow {
     options_.seed = seed;
     random_passes_ = random_passes;
     last_window_ = {};
+    forget_findings();
   }
 
   Record record() const {
@@ -134,13 +134,30 @@ class TrainerCore final : public ClosedWindow {
     }
   }
 
-  /// How a skipped window is explained; null, as at first, if it is not.
-  using Explain = Explanation (*)(TrainerCore&, std::span<const BatchView<TrainerCore>>, const WindowFacts&);
-  void explain_with(Explain function) { explain_ = function; }
-  /// Remembers where a micro-batch lies, for the explanation.
+  /// How skipped windows are explained; null, as at first, if they are not.
+  void explain_with(const SkipExplainer<TrainerCore>* explainer) noexcept {
+    explainer_ = explainer;
+    forget_findings();
+  }
+  /// Explains the micro-batch that was just added, if the window is not finite from here on: while the batch is there.
   template <class Batch>
-  void keep(const Batch& batch) {
-    if (explain_ != nullptr) kept_.push_back(BatchView<TrainerCore>::of(batch));
+  void look(const Batch& batch) {
+    if (explainer_ == nullptr || looked_at_ + 1 != micro_batches_) return;
+    run(CloseWindow<Record>{record_.data()});
+    measure();
+    ++looked_at_;
+    const Record now = record();
+    if (finding_ != nullptr || (now.facts.loss_finite && now.facts.gradients_finite)) return;
+    try {
+      finding_ = explainer_->look(*this, BatchView<TrainerCore>::of(batch),
+                                  {.attempt = now.state.attempts + 1,
+                                   .skip_cause = now.facts.loss_finite ? SkipCause::gradient : SkipCause::loss,
+                                   .scale = now.state.scaler.scale,
+                                   .normalizer = now.window.normalizer,
+                                   .first_random_pass = random_passes_ - static_cast<std::uint64_t>(micro_batches_),
+                                   .micro_batches = micro_batches_});
+    } catch (...) {  // no memory for it: the micro-batch was added all the same
+    }
   }
 
   /// The window that was just skipped; else the one that a batch of now would belong to.
@@ -164,6 +181,10 @@ class TrainerCore final : public ClosedWindow {
     closed_ = true;
   }
 
+  /// Measures the closed window, unless its last look has just done so.
+  void measure_closed() noexcept {
+    if (looked_at_ != micro_batches_) measure();
+  }
   void measure() noexcept override {
     const auto chunks = store_.chunks();
     const auto count = static_cast<std::int64_t>(chunks.size());
@@ -215,7 +236,7 @@ class TrainerCore final : public ClosedWindow {
     store_.clear_gradients();
     run(ClearWindow<Record>{record_.data()});
     micro_batches_ = 0;
-    kept_.clear();
+    forget_findings();
     closed_ = false;
   }
 
@@ -356,20 +377,18 @@ class TrainerCore final : public ClosedWindow {
   }
 
   std::string explain(StepReport& report) noexcept {
-    const bool all_kept = static_cast<std::int64_t>(kept_.size()) == micro_batches_;
-    if (report.outcome != Outcome::skipped || explain_ == nullptr || !all_kept) return {};
-    for (std::size_t i = 1; i < kept_.size(); ++i) {
-      if (kept_[i].batch != kept_[i - 1].batch) continue;
-      return "\nnot diagnosed: the window's micro-batches came in one object, so the earlier ones are gone; keep them until "
-             "update, or diagnose windows of one";
-    }
+    if (report.outcome != Outcome::skipped || finding_ == nullptr) return {};
     try {
-      Explanation explanation = explain_(*this, kept_, last_window_);
-      report.diagnosis = std::move(explanation.diagnosis);
-      return "\n" + explanation.text;
+      const std::string text = explainer_->tell(*finding_, last_window_, report.loss);
+      report.diagnosis = finding_;
+      return "\n" + text;
     } catch (...) {  // no memory for it: the step was taken all the same
       return {};
     }
+  }
+  void forget_findings() noexcept {
+    finding_.reset();
+    looked_at_ = 0;
   }
 
   StepReport describe(const Record& record) const {
@@ -429,10 +448,12 @@ class TrainerCore final : public ClosedWindow {
   std::int64_t micro_batches_ = 0;
   /// Training passes so far: with the seed, all that random operations depend on.
   std::uint64_t random_passes_ = 0;
-  /// The window before this one, if it was skipped; and the micro-batches of this one, if skips are explained.
+  /// The window before this one, if it was skipped.
   WindowFacts last_window_;
-  Explain explain_ = nullptr;
-  std::vector<BatchView<TrainerCore>> kept_;
+  /// If skips are explained: how, how many micro-batches of this window were looked at, and what was found.
+  const SkipExplainer<TrainerCore>* explainer_ = nullptr;
+  std::int64_t looked_at_ = 0;
+  std::shared_ptr<Diagnosis> finding_;
   bool closed_ = false;
 };
 

@@ -44,10 +44,13 @@ struct BatchView {
   }
 };
 
-/// Why a window was skipped: for its report and for a message.
-struct Explanation {
-  std::shared_ptr<const Diagnosis> diagnosis;
-  std::string text;
+/// How skipped windows are explained, by a floor above the trainer's.
+template <class Core>
+struct SkipExplainer {
+  /// Looks at the micro-batch that made a window not finite, when it was just added.
+  std::shared_ptr<Diagnosis> (*look)(Core&, const BatchView<Core>&, const WindowFacts& so_far);
+  /// Completes what was found with how the window ended, and gives it as text.
+  std::string (*tell)(Diagnosis& found, const WindowFacts& window, double loss);
 };
 
 }  // namespace detail

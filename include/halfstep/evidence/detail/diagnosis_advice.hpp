@@ -26,6 +26,12 @@ inline std::string scale_advice(const Diagnosis& diagnosis, bool policy_scales) 
          "; if the fitting scale keeps falling, the gradients grow: lower the learning rate or set clip_norm";
 }
 
+/// Of micro-batches with finite gradients.
+inline std::string advice_on_sum(bool policy_scales) {
+  return std::string("each micro-batch's gradient is finite, their sum is beyond float's largest number: lower the ") +
+         (policy_scales ? "loss scale, the " : "") + "learning rate, set clip_norm, and look at the initial values";
+}
+
 inline std::string activation_advice(const TensorEvidence& tensor) {
   if (tensor.operation == "Cast" && tensor.layer.empty()) {
     return "the data are finite but too large for " + type_text(tensor.dtype) +
