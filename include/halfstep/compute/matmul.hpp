@@ -21,6 +21,12 @@
 /// The same inputs give the same bits, call after call. On the host they are also the same for every number
 /// of threads where the portable loop computes: for products of fewer than `portable_limit` multiply-adds,
 /// without oneDNN, and always if HostOptions::deterministic asks for it. oneDNN divides some shapes by the
-/// number of threads, mostly small results with a long inner dimension, as gradients of weights are.
+/// number of threads, mostly small results with a long inner dimension, as gradients of weights are. On a GPU
+/// cuBLASLt computes, which chooses its algorithm by the alignment of the matrices too: the bits are the same
+/// where that is, by one version of cuBLASLt on one kind of GPU.
 
 #include <halfstep/compute/host_matmul.hpp>
+#include <halfstep/numeric/host_device.hpp>
+#if HALFSTEP_WITH_CUDA
+#include <halfstep/compute/cuda_matmul.hpp>
+#endif

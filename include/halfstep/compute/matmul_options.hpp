@@ -18,6 +18,9 @@ struct MatmulOptions {
   const Out* bias = nullptr;
   /// Adds the product to what the result holds instead of replacing it.
   bool accumulate = false;
+  /// A GPU may multiply float operands as TensorFloat-32: with float's range, but each rounded to 11 significant bits
+  /// first. Sums stay float. The host and products of 16-bit operands take no notice.
+  bool tensor_float32 = false;
 };
 
 /// The element types that products are offered in: both operands alike, the result in their type or in float.

@@ -21,6 +21,9 @@ struct CudaOptions {
   int device = 0;
   /// Memory that a matrix product may use besides operands and result. NVIDIA advises 32 MiB from Hopper on.
   std::size_t workspace_bytes = std::size_t{32} << 20;
+  /// Whether a matrix product adds its bias itself, where cuBLASLt offers that. False: a pass of its own does, with the
+  /// same rounding.
+  bool fused_bias = true;
 };
 
 namespace detail {

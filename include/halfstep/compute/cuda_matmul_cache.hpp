@@ -1,0 +1,117 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include <halfstep/compute/cuda_blas.hpp>
+#include <halfstep/compute/cuda_matmul_plan.hpp>
+#include <halfstep/compute/cuda_matmul_problem.hpp>
+#include <halfstep/device/buffer.hpp>
+#include <halfstep/device/cuda.hpp>
+#include <halfstep/error.hpp>
+
+namespace halfstep::compute::detail {
+
+/// What a Cuda object keeps for its products: the cuBLASLt handle, the workspace, and the plans of the products that it
+/// has met, so that a warm product is one launch: nothing is asked, made or allocated. It keeps as many plans as
+/// `capacity`; the one unused for longest makes room.
+class CudaMatmuls {
+ public:
+  static constexpr std::size_t capacity = 1024;
+
+  /// Null where cuBLASLt offers no algorithm. The plan stays valid until the next call.
+  CudaMatmulPlan* find(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
+    ++clock_;
+    if (const auto known = plans_.find(problem); known != plans_.end()) {
+      known->second.last_use = clock_;
+      return known->second.plan ? &*known->second.plan : nullptr;
+    }
+    return make(device, problem, operands);
+  }
+
+  /// Throws DeviceError where cuBLASLt offers no algorithm.
+  CudaMatmulPlan& need(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
+    if (CudaMatmulPlan* const plan = find(device, problem, operands)) return *plan;
+    refuse("cublasLtMatmulAlgoGetHeuristic", problem, operands, CUBLAS_STATUS_NOT_SUPPORTED,
+           "; cuBLASLt offers no algorithm for such a product with a workspace of " +
+               std::to_string(workspace_.bytes()) +
+               " bytes: give it more (CudaOptions::workspace_bytes), align the matrices and their rows to 16 bytes, "
+               "or compute in another type");
+  }
+
+  void run(Cuda& device, CudaMatmulPlan& plan, const CudaProblem& problem, const CudaOperands& operands) {
+    device.select();
+    const bool has_workspace = workspace_.bytes() > 0;
+    const cublasStatus_t status = plan.run(handle_.get(), operands, has_workspace ? workspace_.data() : nullptr,
+                                           workspace_.bytes(), device.stream());
+    if (status != CUBLAS_STATUS_SUCCESS) refuse("cublasLtMatmul", problem, operands, status, "");
+  }
+
+  /// Room for sums in float; it grows to what was needed most and then stays. What an earlier product left is in it.
+  float* reserve_sums(Cuda& device, std::int64_t count) {
+    if (sums_.size() < count) sums_ = Buffer<float, Cuda>(device, count);
+    return sums_.data();
+  }
+
+  std::size_t bytes() const { return workspace_.bytes() + sums_.bytes(); }
+  std::size_t size() const { return plans_.size(); }
+  /// How often cuBLASLt was asked for an algorithm so far: constant once a program is warm.
+  std::size_t asked() const { return asked_; }
+
+ private:
+  struct Entry {
+    /// None: remembered as not offered, so that the question is asked once.
+    std::optional<CudaMatmulPlan> plan;
+    std::uint64_t last_use;
+  };
+
+  CudaMatmulPlan* make(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
+    prepare(device);
+    ++asked_;
+    Entry entry{std::optional<CudaMatmulPlan>(std::in_place, problem), clock_};
+    const cublasStatus_t status = entry.plan->choose(handle_.get(), problem, operands, workspace_.bytes());
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) {
+      entry.plan.reset();
+    } else if (status != CUBLAS_STATUS_SUCCESS) {
+      refuse("cublasLtMatmulAlgoGetHeuristic", problem, operands, status, "");
+    }
+    if (plans_.size() == capacity) {
+      plans_.erase(std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) {
+        return a.second.last_use < b.second.last_use;
+      }));
+    }
+    Entry& kept = plans_.emplace(problem, std::move(entry)).first->second;
+    return kept.plan ? &*kept.plan : nullptr;
+  }
+
+  void prepare(Cuda& device) {
+    device.select();
+    if (handle_) return;
+    BlasHandle handle = make_blas_handle();
+    workspace_ = Buffer<std::byte, Cuda>(device, static_cast<std::int64_t>(device.options().workspace_bytes));
+    handle_ = std::move(handle);
+  }
+
+  [[noreturn]] static void refuse(const char* call, const CudaProblem& problem, const CudaOperands& operands,
+                                  cublasStatus_t status, const std::string& advice) {
+    using halfstep::detail::describe_arguments;
+    throw DeviceError("cuda: matmul (" + describe(problem) + "): " + call + "(" +
+                      describe_arguments({{"a", operands.a},
+                                          {"b", operands.b},
+                                          {"bias", operands.bias},
+                                          {"result", operands.result}}) +
+                      ") failed: " + describe_blas_status(status) + advice);
+  }
+
+  BlasHandle handle_;
+  Buffer<std::byte, Cuda> workspace_;
+  Buffer<float, Cuda> sums_;
+  std::unordered_map<CudaProblem, Entry, CudaProblemHash> plans_;
+  std::uint64_t clock_ = 0;
+  std::size_t asked_ = 0;
+};
+
+}  // namespace halfstep::compute::detail
