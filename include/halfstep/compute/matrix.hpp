@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
@@ -20,7 +21,8 @@ struct Matrix {
   bool is_transposed = false;
 
   /// A view that may write is also one that may only read.
-  operator Matrix<const T>() const requires(!std::is_const_v<T>) {
+  template <std::same_as<const T> U>
+  requires(!std::is_const_v<T>) operator Matrix<U>() const {
     return {data, rows, columns, leading, is_transposed};
   }
   Matrix transposed() const { return {data, columns, rows, leading, !is_transposed}; }
@@ -60,7 +62,8 @@ struct MatrixBatch {
     item.data += index * stride;
     return item;
   }
-  operator MatrixBatch<const T>() const requires(!std::is_const_v<T>) { return {first, stride}; }
+  template <std::same_as<const T> U>
+  requires(!std::is_const_v<T>) operator MatrixBatch<U>() const { return {first, stride}; }
   MatrixBatch transposed() const { return {first.transposed(), stride}; }
 };
 
