@@ -89,8 +89,8 @@ void batched_matmul(Cuda& device, std::int64_t count, MatrixBatch<A> a, MatrixBa
     return for_each(device, count * area, detail::StartFromBias<Out>{result, options.bias, options.accumulate});
   }
   for (std::int64_t first = 0; first < count; first += detail::largest_cuda_batch) {
-    detail::cuda_matmul<In, Out>(device, (std::min)(detail::largest_cuda_batch, count - first),
-                                 {a[first], a.stride}, {b[first], b.stride}, {result[first], result.stride}, options);
+    detail::cuda_matmul<In, Out>(device, (std::min)(detail::largest_cuda_batch, count - first), {a[first], a.stride},
+                                 {b[first], b.stride}, {result[first], result.stride}, options);
   }
 }
 

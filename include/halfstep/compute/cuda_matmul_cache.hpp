@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include <halfstep/compute/cuda_blas.hpp>
 #include <halfstep/compute/cuda_matmul_plan.hpp>
@@ -98,12 +100,11 @@ class CudaMatmuls {
   [[noreturn]] static void refuse(const char* call, const CudaProblem& problem, const CudaOperands& operands,
                                   cublasStatus_t status, const std::string& advice) {
     using halfstep::detail::describe_arguments;
-    throw DeviceError("cuda: matmul (" + describe(problem) + "): " + call + "(" +
-                      describe_arguments({{"a", operands.a},
-                                          {"b", operands.b},
-                                          {"bias", operands.bias},
-                                          {"result", operands.result}}) +
-                      ") failed: " + describe_blas_status(status) + advice);
+    throw DeviceError(
+        "cuda: matmul (" + describe(problem) + "): " + call + "(" +
+        describe_arguments(
+            {{"a", operands.a}, {"b", operands.b}, {"bias", operands.bias}, {"result", operands.result}}) +
+        ") failed: " + describe_blas_status(status) + advice);
   }
 
   BlasHandle handle_;

@@ -74,12 +74,12 @@ class CudaMatmulPlan {
     BlasLayout layout(made);
     if (count > 1) {
       const auto batch_count = static_cast<std::int32_t>(count);
-      check_blas(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch_count,
-                                                  sizeof(batch_count)),
-                 "cublasLtMatrixLayoutSetAttribute", {{"batch count", count}});
-      check_blas(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-                                                  sizeof(stride)),
-                 "cublasLtMatrixLayoutSetAttribute", {{"strided batch offset", stride}});
+      check_blas(
+          cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch_count, sizeof(batch_count)),
+          "cublasLtMatrixLayoutSetAttribute", {{"batch count", count}});
+      check_blas(
+          cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
+          "cublasLtMatrixLayoutSetAttribute", {{"strided batch offset", stride}});
     }
     return layout;
   }

@@ -102,8 +102,8 @@ inline std::string describe(const CudaProblem& problem) {
   const auto matrix = [&](const char* name, bool transposed, std::int64_t leading, std::int64_t stride,
                           std::uint32_t alignment) {
     return std::string(name) + (transposed ? " is transposed," : " is") + " with rows " + std::to_string(leading) +
-           " apart" + (problem.count > 1 ? ", matrices " + std::to_string(stride) + " apart" : "") +
-           ", aligned to " + std::to_string(alignment) + " bytes";
+           " apart" + (problem.count > 1 ? ", matrices " + std::to_string(stride) + " apart" : "") + ", aligned to " +
+           std::to_string(alignment) + " bytes";
   };
   return "m " + std::to_string(problem.rows) + ", n " + std::to_string(problem.columns) + ", k " +
          std::to_string(problem.depth) +
