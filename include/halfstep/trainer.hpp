@@ -21,17 +21,6 @@ struct Evaluation {
   double loss() const { return loss_sum / static_cast<double>(valid_count); }
 };
 
-/// A step that was asked for. What it did is told by `report`.
-class StepTicket {
- public:
-  explicit StepTicket(StepReport report) : report_(std::move(report)) {}
-  const StepReport& report() const& { return report_; }
-  StepReport report() && { return std::move(report_); }
-
- private:
-  StepReport report_;
-};
-
 namespace detail {
 /// Whether state/checkpoints.hpp is included, and this is a folder for it.
 template <class Trainer, class Folder>
@@ -81,6 +70,7 @@ class Trainer {
   /// One window of one micro-batch. Micro-batches accumulated before belong to it.
   template <class Batch>
   StepTicket step(const Batch& batch) {
+    core().require_not_stopped();
     core().require_learning_rate();
     accumulate(batch);
     return update();
@@ -98,10 +88,10 @@ class Trainer {
   /// Ends the window with one update attempt. Throws ConfigurationError for an empty window, TrainingStopped where
   /// as many windows in a row were skipped as the policy allows.
   StepTicket update() {
+    core().require_not_stopped();
     core().require_learning_rate();
     core().close("update");
-    core().measure_closed();
-    return StepTicket(core().finish(options_.clip_norm, options_.clip_value));
+    return core().finish(options_.clip_norm, options_.clip_value);
   }
 
   /// Drops the window: its gradients are forgotten, nothing else changes, no attempt is counted. Throws
@@ -124,7 +114,7 @@ class Trainer {
     core().require_learning_rate();
     const auto window = std::move(gradients).release();
     constexpr float unlimited = std::numeric_limits<float>::infinity();
-    return StepTicket(core().finish(unlimited, unlimited));
+    return core().finish(unlimited, unlimited);
   }
   template <class Window>
     requires std::same_as<std::remove_cvref_t<Window>, Gradients<Unscaled>>

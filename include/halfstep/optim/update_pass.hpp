@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <halfstep/compute/chunks.hpp>
+#include <halfstep/compute/four.hpp>
 #include <halfstep/numeric/convert.hpp>
 #include <halfstep/optim/optimizer.hpp>
 #include <halfstep/scaling/clip.hpp>
@@ -34,11 +35,22 @@ struct UpdateChunk {
   Compute* working;
   std::array<float*, Optimizer::moments> moments;
   const UpdateFacts<typename Optimizer::Coefficients>* facts;
+  std::int64_t chunk_count = 0;
 
   void operator()(std::int64_t index) const {
     const compute::SegmentChunk chunk = chunks[index];
     if (!facts->apply || has_gradient[chunk.segment] == 0) return;
     update(chunk, options[chunk.segment], std::make_index_sequence<Optimizer::moments>{});
+  }
+
+  /// On a GPU a team takes a chunk, four elements a thread at a time.
+  std::int64_t team_tasks() const { return chunk_count; }
+  std::int64_t team_width() const { return compute::chunk_size; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t index) const {
+    const compute::SegmentChunk chunk = chunks[index];
+    if (!facts->apply || has_gradient[chunk.segment] == 0) return;
+    update_by(team, chunk, options[chunk.segment], std::make_index_sequence<Optimizer::moments>{});
   }
 
  private:
@@ -50,7 +62,7 @@ struct UpdateChunk {
 
   /// One element. Plain pointers and a function of its own: g++ vectorises the loop around it only so.
   template <class... Moments>
-  HALFSTEP_INLINE static void update_element(std::int64_t i, const float* gradient, float* master,
+  HALFSTEP_INLINE HALFSTEP_HOST_DEVICE static void update_element(std::int64_t i, const float* gradient, float* master,
                                              const Facts& step, const ParameterOptions& parameter,
                                              Moments*... moment) {
     const float g =
@@ -78,6 +90,31 @@ struct UpdateChunk {
       update_range(size, gradients + i, masters + i, *facts, parameter, moments[Moment] + i...);
       if (working != nullptr) convert(masters + i, working + i, size, Stores::cached);
     }
+  }
+
+  template <class Team, std::size_t... Moment>
+  HALFSTEP_HOST_DEVICE void update_by(const Team& team, compute::SegmentChunk chunk, ParameterOptions parameter,
+                                      std::index_sequence<Moment...>) const {
+    const Facts step = *facts;
+    const std::int64_t offset = chunk.offset;
+    team.for_each(chunk.size / 4, [&](std::int64_t four) {
+      const std::int64_t i = offset + 4 * four;
+      const compute::Four<float> gradient = compute::load_four(gradients + i);
+      compute::Four<float> master = compute::load_four(masters + i);
+      compute::Four<float> moment[Optimizer::moments + 1] = {compute::load_four(moments[Moment] + i)...};
+      for (int k = 0; k < 4; ++k) update_element(k, gradient.of, master.of, step, parameter, moment[Moment].of...);
+      compute::store_four(masters + i, master);
+      (compute::store_four(moments[Moment] + i, moment[Moment]), ...);
+      if (working == nullptr) return;
+      compute::Four<Compute> rounded;
+      for (int k = 0; k < 4; ++k) rounded.of[k] = static_cast<Compute>(master.of[k]);
+      compute::store_four(working + i, rounded);
+    });
+    team.for_each(chunk.size % 4, [&](std::int64_t k) {
+      const std::int64_t i = offset + chunk.size / 4 * 4 + k;
+      update_element(i, gradients, masters, step, parameter, moments[Moment]...);
+      if (working != nullptr) working[i] = static_cast<Compute>(masters[i]);
+    });
   }
 };
 

@@ -22,7 +22,7 @@ class ClosedWindow {
  public:
   virtual ~ClosedWindow() = default;
   virtual float loss_scale() const = 0;
-  virtual void measure() noexcept = 0;
+  virtual void measure() = 0;
   virtual double norm() const = 0;
   virtual bool is_finite() const = 0;
   virtual void clip_norm(float max_norm) = 0;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -11,22 +12,56 @@
 #include <utility>
 #include <vector>
 
-#include <halfstep/evidence/step_report.hpp>
 #include <halfstep/nn/tape.hpp>
 #include <halfstep/optim/update_pass.hpp>
 #include <halfstep/scaling/gradients.hpp>
 #include <halfstep/scaling/measure.hpp>
+#include <halfstep/trainer/device_table.hpp>
 #include <halfstep/trainer/memory.hpp>
 #include <halfstep/trainer/options.hpp>
+#include <halfstep/trainer/report_of.hpp>
 #include <halfstep/trainer/step_record.hpp>
+#include <halfstep/trainer/step_ticket.hpp>
 #include <halfstep/trainer/window_facts.hpp>
+#if HALFSTEP_WITH_CUDA
+#include <halfstep/trainer/cuda_reports.hpp>
+#endif
 
 namespace halfstep::detail {
+
+/// Where reports are while the device works: nowhere, where it works when it is called.
+struct NoReports {
+  template <class D>
+  explicit NoReports(D&) {}
+};
+template <class Record, Device D>
+struct ReportsOf {
+  using type = NoReports;
+};
+#if HALFSTEP_WITH_CUDA
+template <class Record>
+struct ReportsOf<Record, Cuda> {
+  using type = CudaReports<Record>;
+};
+#endif
+
+/// One unscaled gradient, clipped, over the scaled one.
+struct UnscaleElement {
+  float* values;
+  float inverse_scale;
+  float clip_coefficient;
+  float limit;
+  HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
+    values[i] = halfstep::clip_value(values[i] * inverse_scale * clip_coefficient, limit);
+  }
+};
 
 /// What a trainer owns, and the passes of a step in their one order: add micro-batches, close, measure, decide,
 /// update, clear. Sits at a fixed address; gradient handles share it.
 template <class Model, class Optimizer, class Policy, Device D>
-class TrainerCore final : public ClosedWindow {
+class TrainerCore final : public ClosedWindow,
+                          public ReportSource,
+                          public std::enable_shared_from_this<TrainerCore<Model, Optimizer, Policy, D>> {
  public:
   using Compute = typename Policy::compute_type;
   using Record = StepRecord<typename Optimizer::Coefficients>;
@@ -44,7 +79,8 @@ class TrainerCore final : public ClosedWindow {
         store_(device_, model_, options_.seed),
         tape_(device_, store_),
         partials_(device_, static_cast<std::int64_t>(store_.chunks().size())),
-        record_(device_, 1) {
+        record_(device_, 1),
+        reports_(device_) {
     Record first{};
     first.state = initial_step_state(Policy::scaler);
     device_.upload(record_.data(), &first, sizeof first);
@@ -70,7 +106,8 @@ class TrainerCore final : public ClosedWindow {
     use.activations = bytes(tape_.peak_bytes());
     use.reserve = bytes(tape_.value_bytes()) - use.activations;
     if constexpr (requires { device_.service_bytes(); }) use.workspace = bytes(device_.service_bytes());
-    use.bookkeeping = bytes(record_.bytes() + partials_.bytes() + tape_.node_bytes());
+    use.bookkeeping = bytes(record_.bytes() + partials_.bytes() + tape_.node_bytes() + chunks_.bytes() +
+                            segments_.bytes() + flags_.bytes() + rules_.bytes());
     return use;
   }
 
@@ -78,9 +115,12 @@ class TrainerCore final : public ClosedWindow {
   bool window_in_hand() const { return closed_; }
   std::uint64_t seed() const { return options_.seed; }
   std::uint64_t random_passes() const { return random_passes_; }
-  void resume(const Record& record, std::uint64_t seed, std::uint64_t random_passes) noexcept {
+  void resume(Record record, std::uint64_t seed, std::uint64_t random_passes) {
+    hear_all();
+    record.window.inverse_scale = inverse_scale_of(record.window, record.state.scaler.scale);
     device_.upload(record_.data(), &record, sizeof record);
     micro_batches_ = record.window.micro_batches;
+    heard_position_ = record.state.schedule_position;
     options_.seed = seed;
     random_passes_ = random_passes;
     last_window_ = {};
@@ -122,7 +162,8 @@ class TrainerCore final : public ClosedWindow {
   /// Adds the micro-batch whose loss was just computed to the window. What throws here (there is no memory left, say)
   /// abandons the window, whose gradients are half added.
   void backward(const Loss& loss) {
-    run(AddMicroBatch<Record>{record_.data(), loss.sum.data(), loss.count});
+    compute::for_each(device_, 1, AddMicroBatch<Record>{record_.data(), loss.sum.data(), loss.count});
+    is_measured_ = false;
     ++micro_batches_;
     ++random_passes_;
     if (loss.count == 0) return;
@@ -135,7 +176,8 @@ class TrainerCore final : public ClosedWindow {
   }
 
   /// How skipped windows are explained; null, as at first, if they are not.
-  void explain_with(const SkipExplainer<TrainerCore>* explainer) noexcept {
+  void explain_with(const SkipExplainer<TrainerCore>* explainer) {
+    hear_all();
     explainer_ = explainer;
     forget_findings();
   }
@@ -143,7 +185,6 @@ class TrainerCore final : public ClosedWindow {
   template <class Batch>
   void look(const Batch& batch) {
     if (explainer_ == nullptr || looked_at_ + 1 != micro_batches_) return;
-    run(CloseWindow<Record>{record_.data()});
     measure();
     ++looked_at_;
     const Record now = record();
@@ -161,7 +202,8 @@ class TrainerCore final : public ClosedWindow {
   }
 
   /// The window that was just skipped; else the one that a batch of now would belong to.
-  WindowFacts window_to_diagnose() const {
+  WindowFacts window_to_diagnose() {
+    hear_all();
     if (last_window_.attempt > 0) return last_window_;
     const Record now = record();
     return {.scale = now.state.scaler.scale,
@@ -177,55 +219,73 @@ class TrainerCore final : public ClosedWindow {
           " of an empty window: no micro-batch was accumulated since the last update; call accumulate(batch) first, or "
           "step(batch) for both");
     }
-    run(CloseWindow<Record>{record_.data()});
     closed_ = true;
   }
 
-  /// Measures the closed window, unless its last look has just done so.
-  void measure_closed() noexcept {
-    if (looked_at_ != micro_batches_) measure();
-  }
-  void measure() noexcept override {
-    const auto chunks = store_.chunks();
-    const auto count = static_cast<std::int64_t>(chunks.size());
-    compute::for_each_chunk(
-        device_, count,
-        MeasureChunk{chunks.data(), store_.segments().data(), store_.has_gradient().data(), store_.gradients(),
-                     &record_.data()->window.inverse_scale, partials_.data()});
-    run(JoinMeasurements<Record>{record_.data(), partials_.data(), chunks.data(), count, any_gradient()});
+  void measure() override {
+    measure_chunks();
+    compute::for_each_task(device_, 1, measurements());
+    is_measured_ = true;
   }
 
   /// Throws ConfigurationError where the schedule has no rate for the next update. A Schedule was checked as a whole
-  /// when the trainer was built; a callable of the user's is known only as far as it was called.
-  void require_learning_rate() const {
-    const std::int64_t position = record().state.schedule_position;
-    const float rate = static_cast<float>(optimizer_.learning_rate(position));
-    if (is_rate(static_cast<double>(rate))) return;
-    throw_if_fault(Optimizer::name, {("learning_rate(" + std::to_string(position) + ")").c_str(),
-                                     static_cast<double>(rate), "a learning rate must be finite and not negative"});
+  /// when the trainer was built; a callable of the user's is known only as far as it was called. Where steps are still
+  /// under way the next position is one of several: it is waited for only if one of them has no rate.
+  void require_learning_rate() {
+    if constexpr (D::shares_host_memory) {
+      require_rate_at(record_.data()->state.schedule_position);
+    } else if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(optimizer_.learning_rate)>, Schedule>) {
+      hear_what_has_arrived();
+      const std::int64_t last = heard_position_ + reports_.on_the_way();
+      for (std::int64_t position = heard_position_; position <= last; ++position) {
+        if (is_rate(rate_at(position))) continue;
+        hear_all();
+        require_rate_at(heard_position_);
+        return;
+      }
+    }
   }
 
-  /// Decides and carries out the step on the measured window, clears the window, and reports. Requires that
+  /// Decides and carries out the step of the closed window, clears the window, and reports. Requires that
   /// require_learning_rate has just passed.
-  StepReport finish(float max_norm, float max_value) {
+  StepTicket finish(float max_norm, float max_value) {
     const ClearedAtTheEnd window{*this};
-    run(DecideStep<Record, Policy, Optimizer>{record_.data(), optimizer_, max_norm, max_value});
+    if (!is_measured_) measure_chunks();
+    compute::for_each_task(device_, 1,
+                           DecideStep<Record, Policy, Optimizer>{measurements(), is_measured_, record_.data(), optimizer_,
+                                                                 max_norm, max_value});
     update();
-    const Record after = record();
-    StepReport report = describe(after);
-    remember(after);
-    const std::string explanation = explain(report);
-    if (Policy::stop_after_skips > 0 && report.outcome == Outcome::skipped &&
-        report.skipped_in_a_row >= Policy::stop_after_skips) {
-      throw TrainingStopped(stop_message(report) + explanation, report);
+    const std::uint64_t first_random_pass = random_passes_ - static_cast<std::uint64_t>(micro_batches_);
+    if constexpr (D::shares_host_memory) {
+      std::string stop;
+      StepReport report = describe(*record_.data(), first_random_pass, stop);
+      if (!stop.empty()) throw TrainingStopped(stop, std::move(report));
+      return StepTicket(std::move(report));
+    } else {
+      if (reports_.full()) hear_next();
+      auto pending = reports_.send(record_.data(), first_random_pass);
+      // What was found about this window is gone when this call returns.
+      explainer_ != nullptr ? hear_all() : hear_what_has_arrived();
+      return StepTicket(this->shared_from_this(), std::move(pending));
     }
-    return report;
+  }
+
+  void wait_for(const PendingReport& pending) override {
+    while (!pending.is_here) hear_next();
+  }
+  /// Throws TrainingStopped if a step that was heard of since stopped training and nobody was told.
+  void require_not_stopped() {
+    if (stopped_ == nullptr) return;
+    const auto stopped = std::exchange(stopped_, nullptr);
+    if (std::exchange(stopped->is_told, true)) return;
+    throw TrainingStopped(stopped->stop_message, stopped->report);
   }
 
   /// Whatever is thrown: there may be no memory left for a report.
   struct ClearedAtTheEnd {
     TrainerCore& core;
-    ~ClearedAtTheEnd() { core.clear_window(); }
+    int exceptions = std::uncaught_exceptions();
+    ~ClearedAtTheEnd() { std::uncaught_exceptions() > exceptions ? core.clear_window() : core.forget_window(); }
   };
 
   void abandon() {
@@ -233,11 +293,11 @@ class TrainerCore final : public ClosedWindow {
     clear_window();
   }
   void clear_window() noexcept {
-    store_.clear_gradients();
-    run(ClearWindow<Record>{record_.data()});
-    micro_batches_ = 0;
-    forget_findings();
-    closed_ = false;
+    forget_window();
+    try {
+      compute::for_each(device_, 1, ClearWindow<Record>{record_.data()});
+    } catch (...) {  // a device that fails here fails every call that comes, and is reported there
+    }
   }
 
   // A closed window, as its gradient handle sees it.
@@ -247,14 +307,16 @@ class TrainerCore final : public ClosedWindow {
   bool is_finite() const override { return record().facts.gradients_finite; }
   void clip_norm(float max_norm) override {
     validate_clip(max_norm, std::numeric_limits<float>::infinity());
-    WindowTotals& window = record_.data()->window;
-    window.clip_norm = (std::min)(window.clip_norm, max_norm);
-    if (is_finite()) clip_to_norm();
+    edit_window([max_norm](WindowTotals& window, const GradientFacts& facts) {
+      window.clip_norm = (std::min)(window.clip_norm, max_norm);
+      if (facts.gradients_finite) clip_to_norm(window, facts);
+    });
   }
   void clip_value(float max_value) override {
     validate_clip(std::numeric_limits<float>::infinity(), max_value);
-    WindowTotals& window = record_.data()->window;
-    window.clip_value = (std::min)(window.clip_value, max_value);
+    edit_window([max_value](WindowTotals& window, const GradientFacts&) {
+      window.clip_value = (std::min)(window.clip_value, max_value);
+    });
   }
   void for_each(const std::function<void(std::string_view, Tensor<float>)>& function) override {
     unscale_in_place();
@@ -279,9 +341,56 @@ class TrainerCore final : public ClosedWindow {
     return options;
   }
 
-  template <class Task>
-  void run(const Task& task) {
-    compute::for_each_task(device_, 1, task);
+  void measure_chunks() {
+    const auto chunks = store_.chunks();
+    const auto count = static_cast<std::int64_t>(chunks.size());
+    compute::for_each_chunk(device_, count,
+                            MeasureChunk{chunks_.show_once(device_, chunks),
+                                         segments_.show_once(device_, store_.segments()),
+                                         flags_.show(device_, store_.has_gradient()), store_.gradients(),
+                                         &record_.data()->window.inverse_scale, partials_.data(), count});
+  }
+  JoinMeasurements<Record> measurements() {
+    const auto chunks = store_.chunks();
+    return {record_.data(), partials_.data(), chunks_.show_once(device_, chunks),
+            static_cast<std::int64_t>(chunks.size()), any_gradient()};
+  }
+  void forget_window() noexcept {
+    store_.clear_gradients();
+    micro_batches_ = 0;
+    forget_findings();
+    closed_ = false;
+    is_measured_ = false;
+  }
+
+  double rate_at(std::int64_t position) const {
+    return static_cast<double>(static_cast<float>(optimizer_.learning_rate(position)));
+  }
+  void require_rate_at(std::int64_t position) const {
+    const double rate = rate_at(position);
+    if (is_rate(rate)) return;
+    throw_if_fault(Optimizer::name, {("learning_rate(" + std::to_string(position) + ")").c_str(), rate,
+                                     "a learning rate must be finite and not negative"});
+  }
+
+  /// Takes in the reports that are on their way: all of them, the next one, or those that need no waiting.
+  void hear_all() {
+    if constexpr (!D::shares_host_memory) {
+      while (!reports_.empty()) hear_next();
+    }
+  }
+  void hear_what_has_arrived() {
+    if constexpr (!D::shares_host_memory) {
+      while (!reports_.empty() && reports_.has_arrived()) hear_next();
+    }
+  }
+  void hear_next() {
+    if constexpr (!D::shares_host_memory) {
+      const auto [record, pending] = reports_.take();
+      pending->report = describe(record, pending->first_random_pass, pending->stop_message);
+      pending->is_here = true;
+      if (!pending->stop_message.empty()) stopped_ = pending;
+    }
   }
 
   void require_open(const char* call) const {
@@ -321,22 +430,31 @@ class TrainerCore final : public ClosedWindow {
   }
 
   void update() {
-    UpdateChunk<Optimizer, Compute> pass{store_.chunks().data(),
-                                         store_.has_gradient().data(),
-                                         parameter_options_.data(),
+    const auto count = static_cast<std::int64_t>(store_.chunks().size());
+    UpdateChunk<Optimizer, Compute> pass{chunks_.show_once(device_, store_.chunks()),
+                                         flags_.show(device_, store_.has_gradient()),
+                                         rules_.show_once(device_, std::span<const ParameterOptions>(parameter_options_)),
                                          store_.gradients(),
                                          store_.masters(),
                                          Store::has_working_copy ? store_.working() : nullptr,
                                          {},
-                                         &record_.data()->update};
+                                         &record_.data()->update,
+                                         count};
     for (std::size_t m = 0; m < moment_count; ++m) pass.moments[m] = moments_[m].data();
-    compute::for_each_chunk(device_, static_cast<std::int64_t>(store_.chunks().size()), pass);
+    compute::for_each_chunk(device_, count, pass);
+  }
+
+  /// Calls `edit(window, facts)` on the totals of the window, wherever they are.
+  template <class Edit>
+  void edit_window(const Edit& edit) {
+    Record copy = record();
+    edit(copy.window, copy.facts);
+    device_.upload(&record_.data()->window, &copy.window, sizeof copy.window);
   }
 
   /// Turns the norm that was asked for into a coefficient. Requires gradients that are finite.
-  void clip_to_norm() {
-    WindowTotals& window = record_.data()->window;
-    const double clipped = norm() * static_cast<double>(window.clip_coefficient);
+  static void clip_to_norm(WindowTotals& window, const GradientFacts& facts) {
+    const double clipped = std::sqrt(facts.sum_of_squares) * static_cast<double>(window.clip_coefficient);
     window.clip_coefficient *= clip_coefficient(clipped, window.clip_norm);
     window.clip_norm = WindowTotals{}.clip_norm;
   }
@@ -344,36 +462,48 @@ class TrainerCore final : public ClosedWindow {
   /// Writes what the update would use over the scaled gradients; from here on the window's scale is one. Limits wait
   /// while a gradient is not finite: they would make an ordinary number of an infinite one.
   void unscale_in_place() {
-    WindowTotals& window = record_.data()->window;
-    const WindowTotals none;
-    const bool clips = is_finite();
-    if (clips) clip_to_norm();
-    const float inverse = window.inverse_scale;
-    const float coefficient = clips ? window.clip_coefficient : none.clip_coefficient;
-    const float limit = clips ? window.clip_value : none.clip_value;
+    UnscaleElement pass{};
+    edit_window([&pass](WindowTotals& window, const GradientFacts& facts) {
+      const WindowTotals none;
+      const bool clips = facts.gradients_finite;
+      if (clips) clip_to_norm(window, facts);
+      pass = {nullptr, window.inverse_scale, clips ? window.clip_coefficient : none.clip_coefficient,
+              clips ? window.clip_value : none.clip_value};
+      window.inverse_scale = 1;
+      if (!clips) return;
+      window.clip_coefficient = none.clip_coefficient;
+      window.clip_value = none.clip_value;
+    });
     for (std::size_t i = 0; i < store_.infos().size(); ++i) {
       if (store_.has_gradient()[i] == 0) continue;
       const Tensor<float> gradient = store_.gradient(static_cast<int>(i));
-      float* values = gradient.data();
-      compute::for_each(device_, gradient.size(), [=](std::int64_t k) {
-        values[k] = halfstep::clip_value(values[k] * inverse * coefficient, limit);
-      });
+      pass.values = gradient.data();
+      compute::for_each(device_, gradient.size(), pass);
     }
-    window.inverse_scale = 1;
-    if (!clips) return;
-    window.clip_coefficient = none.clip_coefficient;
-    window.clip_value = none.clip_value;
   }
 
-  void remember(const Record& record) {
+  /// Takes a step's record in: for a diagnosis, as a report, and as what stops training, or an empty text.
+  StepReport describe(const Record& record, std::uint64_t first_random_pass, std::string& stop) {
+    StepReport report = report_of(record.decision, record.decided, record.facts, store_.infos());
+    heard_position_ = report.schedule_position;
+    remember(record, first_random_pass);
+    const std::string explanation = explain(report);
+    if (Policy::stop_after_skips > 0 && report.outcome == Outcome::skipped &&
+        report.skipped_in_a_row >= Policy::stop_after_skips) {
+      stop = stop_message(report) + explanation;
+    }
+    return report;
+  }
+
+  void remember(const Record& record, std::uint64_t first_random_pass) {
     last_window_ = {};
     if (record.decision.outcome != Outcome::skipped) return;
     last_window_ = {.attempt = record.decision.next.attempts,
                     .skip_cause = record.decision.skip_cause,
                     .scale = record.decision.scale_used,
-                    .normalizer = record.window.normalizer,
-                    .first_random_pass = random_passes_ - static_cast<std::uint64_t>(record.window.micro_batches),
-                    .micro_batches = record.window.micro_batches};
+                    .normalizer = record.decided.normalizer,
+                    .first_random_pass = first_random_pass,
+                    .micro_batches = record.decided.micro_batches};
   }
 
   std::string explain(StepReport& report) noexcept {
@@ -391,50 +521,6 @@ class TrainerCore final : public ClosedWindow {
     looked_at_ = 0;
   }
 
-  StepReport describe(const Record& record) const {
-    StepReport report;
-    const StepDecision& decision = record.decision;
-    report.outcome = decision.outcome;
-    report.skip_cause = decision.skip_cause;
-    report.loss = record.window.valid_count == 0
-                      ? std::numeric_limits<double>::quiet_NaN()
-                      : record.window.loss_sum / static_cast<double>(record.window.valid_count);
-    report.gradient_norm = decision.gradient_norm;
-    report.clip_coefficient = decision.clip_coefficient;
-    report.scale = decision.scale_used;
-    report.next_scale = decision.next.scaler.scale;
-    report.scale_change = decision.scale_change;
-    report.learning_rate = decision.learning_rate;
-    report.update_number = decision.next.update_number;
-    report.attempts = decision.next.attempts;
-    report.skipped = decision.next.skipped;
-    report.skipped_in_a_row = decision.next.skipped_in_a_row;
-    report.empty = decision.next.empty;
-    report.schedule_position = decision.next.schedule_position;
-    report.micro_batches = record.window.micro_batches;
-    report.valid_count = record.window.valid_count;
-    if (record.facts.first_bad_parameter >= 0) {
-      report.first_non_finite = {store_.infos()[static_cast<std::size_t>(record.facts.first_bad_parameter)].name,
-                                 record.facts.first_bad_index};
-    }
-    return report;
-  }
-
-  static std::string stop_message(const StepReport& report) {
-    std::string message = "training stopped: " + std::to_string(report.skipped_in_a_row) +
-                          " windows in a row were skipped, as many as the policy's stop_after_skips allows; ";
-    if (report.skip_cause == SkipCause::loss) {
-      message += "the loss is not finite, which no loss scale can cure: look at the data, the model, the learning rate";
-    } else {
-      message += "the first gradient that is not finite is \"" + report.first_non_finite.tensor + "\"[" +
-                 std::to_string(report.first_non_finite.index) + "] at loss scale " + std::to_string(report.scale);
-      if (report.scale_change == ScaleChange::at_minimum) {
-        message += ", the smallest allowed: look at the data and the model, not at the scale";
-      }
-    }
-    return message;
-  }
-
   BasicTrainerOptions<D> options_;
   mutable D device_;
   Model model_;
@@ -443,6 +529,10 @@ class TrainerCore final : public ClosedWindow {
   TapeType tape_;
   Buffer<MeasurePartial, D> partials_;
   Buffer<Record, D> record_;
+  DeviceTable<compute::SegmentChunk, D> chunks_;
+  DeviceTable<compute::Segment, D> segments_;
+  DeviceTable<std::uint8_t, D> flags_;
+  DeviceTable<ParameterOptions, D> rules_;
   std::array<Buffer<float, D>, moment_count> moments_;
   std::vector<ParameterOptions> parameter_options_;
   std::int64_t micro_batches_ = 0;
@@ -455,6 +545,12 @@ class TrainerCore final : public ClosedWindow {
   std::int64_t looked_at_ = 0;
   std::shared_ptr<Diagnosis> finding_;
   bool closed_ = false;
+  /// Are the facts those of the window as it is now?
+  bool is_measured_ = false;
+  typename ReportsOf<Record, D>::type reports_;
+  /// As of the last report heard: where the schedule stands; and the step that stopped training, until that is told.
+  std::int64_t heard_position_ = 0;
+  std::shared_ptr<PendingReport> stopped_;
 };
 
 }  // namespace halfstep::detail
