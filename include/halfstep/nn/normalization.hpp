@@ -11,8 +11,10 @@
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/store_value.hpp>
 #include <halfstep/nn/sum.hpp>
+#include <halfstep/nn/team_row.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/bits.hpp>
+#include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/option_fault.hpp>
 #include <halfstep/numeric/simd.hpp>
 #include <halfstep/numeric/traits.hpp>
@@ -60,7 +62,7 @@ float mean_of(const Term& term, std::int64_t width) {
 
 /// 1 / sqrt(mean_square + epsilon). Squares beyond float's range make a row of NaN, which is seen, where an
 /// infinity here would make one of zeros, which is not.
-inline float scale_of(float mean_square, float epsilon) {
+HALFSTEP_HOST_DEVICE inline float scale_of(float mean_square, float epsilon) {
   return is_finite(mean_square) ? 1.0f / std::sqrt(mean_square + epsilon) : float_of(0x7fc00000u);
 }
 
@@ -75,6 +77,12 @@ struct LayerNormRule {
     const float mean = first + mean_of(CenteredTerm<X>{row, first}, width);
     return {mean, scale_of(mean_of(CenteredSquareTerm<X>{row, mean}, width), epsilon)};
   }
+  template <class Row>
+  HALFSTEP_HOST_DEVICE static RowNorm measure(const Row& row, float epsilon) {
+    const float first = row.mean([](float x) { return x; });
+    const float mean = first + row.mean([first](float x) { return x - first; });
+    return {mean, scale_of(row.mean([mean](float x) { return (x - mean) * (x - mean); }), epsilon)};
+  }
 };
 
 struct RmsNormRule {
@@ -82,6 +90,10 @@ struct RmsNormRule {
   template <class X>
   static RowNorm measure(const X* row, std::int64_t width, float epsilon) {
     return {0.0f, scale_of(mean_of(CenteredSquareTerm<X>{row, 0.0f}, width), epsilon)};
+  }
+  template <class Row>
+  HALFSTEP_HOST_DEVICE static RowNorm measure(const Row& row, float epsilon) {
+    return {0.0f, scale_of(row.mean([](float x) { return x * x; }), epsilon)};
   }
 };
 
@@ -99,6 +111,20 @@ struct RowBlocks {
     const std::int64_t end = begin + rows_of_task() < rows ? begin + rows_of_task() : rows;
     for (std::int64_t row = begin; row < end; ++row) function(row);
   }
+
+  /// The cut of the backward pass on a GPU: rows whose parameters' gradients one team sums up. As few as keep
+  /// all of a large GPU busy, as many as keep partial sums a small part of what is read and written.
+  HALFSTEP_HOST_DEVICE std::int64_t rows_of_team() const {
+    constexpr std::int64_t enough_teams = 1024, fewest = 4, most = 64;
+    const std::int64_t wanted = rows / enough_teams;
+    return wanted < fewest ? fewest : wanted < most ? wanted : most;
+  }
+  std::int64_t teams() const { return (rows + rows_of_team() - 1) / rows_of_team(); }
+  /// How many partial sums of each column there are on a device.
+  template <class Device>
+  std::int64_t partials() const {
+    return Device::shares_host_memory ? tasks() : teams();
+  }
 };
 
 /// Rows that are there, and rows that are made on the way as the sum of two others.
@@ -106,6 +132,7 @@ template <class X>
 struct StoredRows {
   const X* values;
   const X* at(std::int64_t offset, std::int64_t) const { return values + offset; }
+  HALFSTEP_HOST_DEVICE float element(std::int64_t i) const { return static_cast<float>(values[i]); }
 };
 template <class A, class B, class S>
 struct SummedRows {
@@ -116,6 +143,18 @@ struct SummedRows {
     add_range(a + offset, b + offset, sum + offset, width);
     return sum + offset;
   }
+  HALFSTEP_HOST_DEVICE float element(std::int64_t i) const {
+    sum[i] = static_cast<S>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+    return static_cast<float>(sum[i]);
+  }
+};
+
+/// What TeamRow loads in the forward pass.
+template <class Rows>
+struct InputElement {
+  Rows rows;
+  std::int64_t begin;
+  HALFSTEP_HOST_DEVICE float operator()(std::int64_t j) const { return rows.element(begin + j); }
 };
 
 template <class Rule, class Rows, class Y>
@@ -149,6 +188,21 @@ struct NormalizeRows {
       }
     });
   }
+
+  std::int64_t team_tasks() const { return blocks.rows; }
+  std::int64_t team_width() const { return blocks.width; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t index) const {
+    using Load = InputElement<Rows>;
+    const TeamRow<Team, 32, Load> row(blocks.width, Load{input, index * blocks.width});
+    const RowNorm norm = Rule::measure(row, epsilon);
+    if (Team::leads()) norms[index] = norm;
+    Y* const y = result + index * blocks.width;
+    row.for_each([&](int, std::int64_t j, float x) {
+      const float value = (x - norm.center) * norm.scale * weight[j];
+      y[j] = static_cast<Y>(bias == nullptr ? value : value + bias[j]);
+    });
+  }
 };
 
 /// One row of a norm, as its backward pass sees it.
@@ -160,7 +214,7 @@ struct NormRow {
   RowNorm norm;
   std::int64_t width;
 
-  float normalized(std::int64_t j) const { return (static_cast<float>(x[j]) - norm.center) * norm.scale; }
+  HALFSTEP_HOST_DEVICE float normalized(std::int64_t j) const { return (static_cast<float>(x[j]) - norm.center) * norm.scale; }
   float weighted_gradient(std::int64_t j) const { return static_cast<float>(dy[j]) * weight[j]; }
 
   /// With g = dy * weight and n the normalised row:  dx = scale * (g - mean(g) - n * mean(g n)); what does
@@ -200,6 +254,28 @@ struct GoesNowhere {
   void store(const X*, std::int64_t, std::int64_t) const {}
 };
 
+/// The same for element i alone.
+template <class X>
+HALFSTEP_HOST_DEVICE void store_onward(const GoesNowhere&, X, std::int64_t) {}
+template <class A, class B, class X>
+HALFSTEP_HOST_DEVICE void store_onward(const GradientOfTerms<A, B>& terms, X gradient, std::int64_t i) {
+  if (terms.a.data != nullptr) store_gradient(terms.a, i, static_cast<float>(gradient));
+  if (terms.b.data != nullptr) store_gradient(terms.b, i, static_cast<float>(gradient));
+}
+
+/// What TeamRow loads in the backward pass: the output's gradient, the weight and the normalised input.
+struct NormElement {
+  float gradient, weight, normalized;
+  HALFSTEP_HOST_DEVICE float weighted() const { return gradient * weight; }
+};
+template <class X, class Y>
+struct NormElementOfRow {
+  NormRow<X, Y> row;
+  HALFSTEP_HOST_DEVICE NormElement operator()(std::int64_t j) const {
+    return {static_cast<float>(row.dy[j]), row.weight[j], row.normalized(j)};
+  }
+};
+
 /// Gradients of a block of rows while each is in the cache; those of the parameters as partial sums, one row
 /// of them for each task.
 template <class Rule, class X, class Y, class Onward>
@@ -231,7 +307,47 @@ struct NormGradientRows {
     });
   }
 
+  std::int64_t team_tasks() const { return blocks.teams(); }
+  /// Of two rows, for which half as many threads' registers do.
+  std::int64_t team_width() const { return 2 * blocks.width; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+    constexpr int kept = 16;
+    using Load = NormElementOfRow<X, Y>;
+    const std::int64_t width = blocks.width;
+    TeamColumnSums<Team, kept> weight_sums(width, partial_of(weight_partials, task));
+    TeamColumnSums<Team, kept> bias_sums(width, partial_of(bias_partials, task));
+    const std::int64_t count = blocks.rows_of_team(), first = task * count;
+    for (std::int64_t index = first; index < first + count && index < blocks.rows; ++index) {
+      const std::int64_t begin = index * width;
+      const RowNorm norm = norms[index];
+      const TeamRow<Team, kept, Load> row(width, Load{{x + begin, dy + begin, weight, norm, width}});
+      if (input_gradient.data != nullptr) store_input_gradient(row, norm.scale, begin);
+      row.for_each([&](int k, std::int64_t j, const NormElement& element) {
+        weight_sums.add(k, j, element.gradient * element.normalized);
+        bias_sums.add(k, j, element.gradient);
+      });
+    }
+    weight_sums.store();
+    bias_sums.store();
+  }
+
  private:
+  template <class Row>
+  HALFSTEP_HOST_DEVICE void store_input_gradient(const Row& row, float scale, std::int64_t begin) const {
+    float mean = 0.0f;
+    if constexpr (Rule::centers) mean = row.mean([](const NormElement& element) { return element.weighted(); });
+    const float slope =
+        row.mean([](const NormElement& element) { return element.weighted() * element.normalized; });
+    row.for_each([&](int, std::int64_t j, const NormElement& element) {
+      store_gradient(input_gradient, begin + j,
+                     scale * ((element.weighted() - mean) - element.normalized * slope));
+      store_onward(onward, input_gradient.data[begin + j], begin + j);
+    });
+  }
+  HALFSTEP_HOST_DEVICE float* partial_of(float* partials, std::int64_t task) const {
+    return partials == nullptr ? nullptr : partials + task * blocks.width;
+  }
   float* partial(float* partials, std::int64_t task) const {
     if (partials == nullptr) return nullptr;
     float* sums = partials + task * blocks.width;
@@ -273,15 +389,20 @@ struct NormBackward {
  private:
   template <class Tape>
   static float* partials(Tape& tape, const RowBlocks& blocks, const GradientTarget<float>& target) {
-    return target ? tape.arena().template allocate<float>(blocks.tasks() * blocks.width) : nullptr;
+    return target ? tape.arena().template allocate<float>(blocks.partials<typename Tape::DeviceType>() * blocks.width) : nullptr;
   }
   template <class Tape>
   static void add_up(Tape& tape, const RowBlocks& blocks, float* partials,
                      const GradientTarget<float>& target) {
     if (!target) return;
-    compute::for_each_chunk(tape.device(), (blocks.width + compute::chunk_size - 1) / compute::chunk_size,
+    if constexpr (!Tape::DeviceType::shares_host_memory) {
+      const auto rows = compute::matrix<const float>(partials, blocks.teams(), blocks.width);
+      return compute::column_sum(tape.device(), tape.arena(), rows, target.data, target.accumulate);
+    } else {
+      compute::for_each_chunk(tape.device(), (blocks.width + compute::chunk_size - 1) / compute::chunk_size,
                             compute::detail::ColumnSumTotal{partials, blocks.tasks(), blocks.width,
                                                             target.accumulate, target.data});
+    }
   }
 };
 

@@ -19,3 +19,11 @@
 #else
 #define HALFSTEP_INLINE
 #endif
+
+/// HALFSTEP_UNROLL before a loop of a fixed number of iterations that uses an array in a GPU's kernel: unrolled, so that
+/// the array lies in registers.
+#if defined(__CUDA_ARCH__)
+#define HALFSTEP_UNROLL _Pragma("unroll")
+#else
+#define HALFSTEP_UNROLL
+#endif

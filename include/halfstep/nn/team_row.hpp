@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <halfstep/compute/reduce.hpp>
+#include <halfstep/numeric/host_device.hpp>
+#include <halfstep/numeric/simd.hpp>
+#include <utility>
+
+namespace halfstep::detail {
+
+/// Calls `function(k, j)` for each element j of a row that the calling thread works on, where a thread has
+/// `Most` at most; k is known to the compiler.
+template <class Team, int Most, class Function>
+HALFSTEP_HOST_DEVICE inline void for_each_kept(std::int64_t width, const Function& function) {
+  constexpr int step = 4;
+  static_assert(Most % step == 0);
+  HALFSTEP_UNROLL
+  for (int group = 0; group < Most; group += step) {
+    if (group * Team::size() >= width) break;
+    HALFSTEP_UNROLL
+    for (int k = group; k < group + step; ++k) {
+      const std::int64_t j = Team::rank() + k * Team::size();
+      if (j < width) function(k, j);
+    }
+  }
+}
+
+template <class Team, int Most>
+HALFSTEP_HOST_DEVICE constexpr bool is_row_kept(std::int64_t width) {
+  return width <= std::int64_t{Most} * Team::size();
+}
+
+/// A row that a team goes through several times. Each thread keeps what `load(j)` gave for its elements in
+/// registers, so that the row is read from memory once; a row of more than `Most` elements a thread is loaded
+/// each time.
+template <class Team, int Most, class Load>
+class TeamRow {
+ public:
+  using Value = decltype(std::declval<const Load&>()(std::int64_t{}));
+
+  HALFSTEP_HOST_DEVICE TeamRow(std::int64_t width, const Load& load) : load_(load), width_(width) {
+    if (is_row_kept<Team, Most>(width)) {
+      for_each_kept<Team, Most>(width, [&](int k, std::int64_t j) { kept_[k] = load(j); });
+    }
+  }
+
+  HALFSTEP_HOST_DEVICE std::int64_t width() const { return width_; }
+
+  /// Calls `function(k, j, value)` for each of the calling thread's elements; k counts them where they are
+  /// kept.
+  template <class Function>
+  HALFSTEP_HOST_DEVICE void for_each(const Function& function) const {
+    if (is_row_kept<Team, Most>(width_)) {
+      for_each_kept<Team, Most>(width_, [&](int k, std::int64_t j) { function(k, j, kept_[k]); });
+    } else {
+      Team::for_each(width_, [&](std::int64_t j) { function(0, j, load_(j)); });
+    }
+  }
+
+  /// The mean of `term(value)` over the row, in every thread.
+  template <class Term>
+  HALFSTEP_HOST_DEVICE float mean(const Term& term) const {
+    float mine = 0.0f;
+    for_each([&](int, std::int64_t, const Value& value) { mine += term(value); });
+    return Team::combine(mine, compute::Plus{}) / static_cast<float>(width_);
+  }
+
+ private:
+  Load load_;
+  std::int64_t width_;
+  Value kept_[Most];
+};
+
+/// Sums over several rows, one for each column: in registers where TeamRow keeps its rows there, else in
+/// memory.
+template <class Team, int Most>
+class TeamColumnSums {
+ public:
+  /// With `sums` null nothing is summed up.
+  HALFSTEP_HOST_DEVICE TeamColumnSums(std::int64_t width, float* sums) : sums_(sums), width_(width) {
+    if (sums == nullptr) return;
+    if (is_row_kept<Team, Most>(width)) {
+      HALFSTEP_UNROLL
+      for (int k = 0; k < Most; ++k) kept_[k] = 0.0f;
+    } else {
+      Team::for_each(width, [&](std::int64_t j) { sums[j] = 0.0f; });
+    }
+  }
+  HALFSTEP_HOST_DEVICE void add(int k, std::int64_t j, float value) {
+    if (sums_ == nullptr) return;
+    if (is_row_kept<Team, Most>(width_)) {
+      kept_[k] += value;
+    } else {
+      sums_[j] += value;
+    }
+  }
+  HALFSTEP_HOST_DEVICE void store() const {
+    if (sums_ == nullptr || !is_row_kept<Team, Most>(width_)) return;
+    for_each_kept<Team, Most>(width_, [&](int k, std::int64_t j) { sums_[j] = kept_[k]; });
+  }
+
+ private:
+  float* sums_;
+  std::int64_t width_;
+  float kept_[Most];
+};
+
+}  // namespace halfstep::detail
