@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(results_and_gradients_of_several_chunks_match_float64) {
   for (const Shape& images : {Shape{20, 5, 5, 70}, Shape{2, 45, 8, 24}}) {
     Session<BFloat16Policy, One<>> session(
         One<>{{images[3], 1, {images[3] == 70 ? 3 : 25, 3}, {.padding = 1}}});
-    const detail::PatchRows<bfloat16> patches{
+    const detail::PatchRows<bfloat16, Host> patches{
         detail::window_over("", images, session.model.layer.kernel(), 1, 1), nullptr};
     BOOST_TEST(patches.chunks() > 1);
     check<bfloat16>(session, session.model.layer, images);

@@ -28,14 +28,14 @@ struct Convolution2dOptions {
 namespace detail {
 
 /// The images of a convolution as a matrix of patches, a number of rows at a time.
-template <class T>
+template <class T, class Device>
 struct PatchRows {
   Window2d window;
   const T* images;
 
   std::int64_t columns() const { return window.area() * window.channels; }
   std::int64_t rows_at_once() const {
-    return (std::clamp)(patch_elements / columns(), std::int64_t{1},
+    return (std::clamp)(patch_elements<Device> / columns(), std::int64_t{1},
                         (std::max)(window.rows(), std::int64_t{1}));
   }
   /// One chunk at least, so that what is summed over no rows becomes zero.
@@ -56,17 +56,16 @@ struct PatchRows {
   T* scratch(Tape& tape) const {
     return is_given() ? nullptr : tape.template allocate<T>({rows_at_once(), columns()}).data();
   }
-  template <class Device>
   compute::Matrix<const T> get(Device& device, std::int64_t chunk, T* scratch) const {
     if (is_given()) return compute::matrix(images + first(chunk) * columns(), count(chunk), columns());
-    compute::for_each_task(device, count(chunk), GatherPatches<T>{window, images, first(chunk), scratch});
+    compute::for_each_task(device, count(chunk), GatherPatches<T>{window, images, first(chunk), count(chunk), scratch});
     return compute::matrix(static_cast<const T*>(scratch), count(chunk), columns());
   }
 };
 
 /// dW += dY^T patches and db += column sums of dY in float;  dX = dY W, each pixel's share of all patches
 /// added up in float and rounded once.
-template <class T>
+template <class T, class Device>
 struct ConvolutionBackward {
   Variable<T> input;
   Tensor<const T> weight;
@@ -74,7 +73,7 @@ struct ConvolutionBackward {
   Parameter weight_parameter;
   Parameter bias_parameter;
   bool has_bias;
-  PatchRows<T> patches;
+  PatchRows<T, Device> patches;
 
   template <class Tape>
   void operator()(Tape& tape, Tensor<const T> output_gradient) const {
@@ -108,10 +107,10 @@ struct ConvolutionBackward {
       return;
     }
     // Whole images at a time; of images that are too large for that, whole lines of places.
-    const std::int64_t images = (std::clamp)(patch_elements / columns / window.places(), std::int64_t{1},
+    const std::int64_t images = (std::clamp)(patch_elements<Device> / columns / window.places(), std::int64_t{1},
                                              (std::max)(window.batch, std::int64_t{1}));
     const std::int64_t lines_at_once = images > 1 ? images * window.out_height
-                                                  : (std::clamp)(patch_elements / columns / window.out_width,
+                                                  : (std::clamp)(patch_elements<Device> / columns / window.out_width,
                                                                  std::int64_t{1}, window.out_height);
     float* const gradients =
         tape.template allocate<float>({lines_at_once * window.out_width, columns}).data();
@@ -129,7 +128,7 @@ struct ConvolutionBackward {
                         compute::matrix(gradients, rows, columns));
         compute::for_each_task(
             tape.device(), count * window.height,
-            ScatterPatches<T>{window, gradients, image, line, line + lines, sums,
+            ScatterPatches<T>{window, gradients, image, count, line, line + lines, sums,
                               line == image * window.out_height, line + lines == end, target});
       }
     }
@@ -193,7 +192,8 @@ class Convolution2d {
     const std::int64_t out = out_channels();
     const Tensor<T> result =
         tape.template allocate<T>({window.batch, window.out_height, window.out_width, out});
-    const detail::PatchRows<T> patches{window, x.data()};
+    using D = typename Tape::DeviceType;
+    const detail::PatchRows<T, D> patches{window, x.data()};
     const auto weights = compute::matrix(w.data(), out, patches.columns()).transposed();
     T* const scratch = patches.scratch(tape);
     for (std::int64_t chunk = 0; chunk < patches.chunks(); ++chunk) {
@@ -204,7 +204,7 @@ class Convolution2d {
     const bool wants_gradient =
         x.requires_gradient() || tape.trains(weight) || (has_bias() && tape.trains(bias));
     return tape.record(operation::Convolution{}, result, wants_gradient,
-                       detail::ConvolutionBackward<T>{x, w, weight, bias, has_bias(), patches});
+                       detail::ConvolutionBackward<T, D>{x, w, weight, bias, has_bias(), patches});
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/nn/window2d.hpp>
+#include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/traits.hpp>
 #include <halfstep/tensor/tensor.hpp>
 #include <string>
@@ -35,15 +36,23 @@ inline constexpr std::int64_t pooled_channels = 64;
 struct WindowInImage {
   std::int64_t top, bottom, left, right;
 
-  WindowInImage(const Window2d& window, std::int64_t line, std::int64_t column) {
+  HALFSTEP_HOST_DEVICE WindowInImage(const Window2d& window, std::int64_t line, std::int64_t column) {
     const std::int64_t y = line * window.stride_height - window.padding_height;
     const std::int64_t x = column * window.stride_width - window.padding_width;
-    top = (std::max)(y, std::int64_t{0});
-    bottom = (std::min)(y + window.kernel_height, window.height);
-    left = (std::max)(x, std::int64_t{0});
-    right = (std::min)(x + window.kernel_width, window.width);
+    top = y > 0 ? y : 0;
+    bottom = y + window.kernel_height < window.height ? y + window.kernel_height : window.height;
+    left = x > 0 ? x : 0;
+    right = x + window.kernel_width < window.width ? x + window.kernel_width : window.width;
   }
 };
+
+/// On a GPU a thread has one channel of one pixel: of a line of `width` pixels each of a team's threads calls
+/// `function(pixel, channel)` for its own.
+template <class Team, class Function>
+HALFSTEP_HOST_DEVICE void for_each_in_line(std::int64_t width, std::int64_t channels,
+                                           const Function& function) {
+  Team::for_each(width * channels, [&](std::int64_t i) { function(i / channels, i % channels); });
+}
 
 /// One line of results of a max pooling, and which pixel of its image each of them is.
 template <class T>
@@ -65,9 +74,34 @@ struct MaxPoolLine {
     }
   }
 
+  std::int64_t team_tasks() const { return window.batch * window.out_height; }
+  std::int64_t team_width() const { return window.out_width * window.channels; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t line) const {
+    const std::int64_t image = line / window.out_height, channels = window.channels;
+    const T* const first = images + image * window.height * window.width * channels;
+    for_each_in_line<Team>(window.out_width, channels, [&](std::int64_t column, std::int64_t c) {
+      const WindowInImage in(window, line % window.out_height, column);
+      std::int64_t found = in.top * window.width + in.left;
+      float largest = static_cast<float>(first[found * channels + c]);
+      for (std::int64_t y = in.top; y < in.bottom; ++y) {
+        for (std::int64_t x = in.left; x < in.right; ++x) {
+          const std::int64_t place = y * window.width + x;
+          const float value = static_cast<float>(first[place * channels + c]);
+          if (!is_larger(value, largest)) continue;
+          largest = value;
+          found = place;
+        }
+      }
+      const std::int64_t at = (line * window.out_width + column) * channels + c;
+      results[at] = static_cast<T>(largest);
+      pixels[at] = static_cast<std::int32_t>(found);
+    });
+  }
+
  private:
   /// Does `value` take the place of the largest so far? NaN is larger than all else.
-  static bool is_larger(float value, float largest) {
+  HALFSTEP_HOST_DEVICE static bool is_larger(float value, float largest) {
     if (halfstep::is_nan(largest)) return false;
     return halfstep::is_nan(value) || value > largest;
   }
@@ -125,6 +159,25 @@ struct AveragePoolLine {
       }
     }
   }
+
+  std::int64_t team_tasks() const { return window.batch * window.out_height; }
+  std::int64_t team_width() const { return window.out_width * window.channels; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t line) const {
+    const std::int64_t image = line / window.out_height, channels = window.channels;
+    const T* const first = images + image * window.height * window.width * channels;
+    for_each_in_line<Team>(window.out_width, channels, [&](std::int64_t column, std::int64_t c) {
+      const WindowInImage in(window, line % window.out_height, column);
+      float sum = 0.0f;
+      for (std::int64_t y = in.top; y < in.bottom; ++y) {
+        for (std::int64_t x = in.left; x < in.right; ++x) {
+          sum += static_cast<float>(first[(y * window.width + x) * channels + c]);
+        }
+      }
+      results[(line * window.out_width + column) * channels + c] =
+          static_cast<T>(sum / static_cast<float>(window.area()));
+    });
+  }
 };
 
 /// One line of pixels' gradients: each the sum, in float and in the order of the windows, of the gradients of
@@ -161,6 +214,29 @@ struct PoolGradientLine {
         for (std::int64_t k = 0; k < count; ++k) store_gradient(images, pixel + k, sums[k] / divisor);
       }
     }
+  }
+
+  std::int64_t team_tasks() const { return window.batch * window.height; }
+  std::int64_t team_width() const { return window.width * window.channels; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t line) const {
+    const std::int64_t image = line / window.height, y = line % window.height, channels = window.channels;
+    const float divisor = pixels != nullptr ? 1.0f : static_cast<float>(window.area());
+    const ReadBy lines =
+        read_by(y, window.kernel_height, window.stride_height, window.padding_height, window.out_height);
+    for_each_in_line<Team>(window.width, channels, [&](std::int64_t x, std::int64_t c) {
+      const ReadBy columns =
+          read_by(x, window.kernel_width, window.stride_width, window.padding_width, window.out_width);
+      const auto place = static_cast<std::int32_t>(y * window.width + x);
+      float sum = 0.0f;
+      for (std::int64_t r = lines.begin; r < lines.end; ++r) {
+        for (std::int64_t s = columns.begin; s < columns.end; ++s) {
+          const std::int64_t at = ((image * window.out_height + r) * window.out_width + s) * channels + c;
+          if (pixels == nullptr || pixels[at] == place) sum += static_cast<float>(result_gradient[at]);
+        }
+      }
+      store_gradient(images, (line * window.width + x) * channels + c, sum / divisor);
+    });
   }
 };
 

@@ -8,6 +8,7 @@
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/store_value.hpp>
 #include <halfstep/nn/variable.hpp>
+#include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/option_fault.hpp>
 #include <halfstep/numeric/simd.hpp>
 #include <halfstep/numeric/traits.hpp>
@@ -44,20 +45,30 @@ struct RotaryTable {
   std::int64_t tasks() const { return (positions + positions_of_task - 1) / positions_of_task; }
 
   void operator()(std::int64_t task) const {
+    for (std::int64_t pair = 0; pair < pairs; ++pair) fill(task, pair);
+  }
+
+  std::int64_t team_tasks() const { return tasks(); }
+  std::int64_t team_width() const { return pairs; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+    Team::for_each(pairs, [&](std::int64_t pair) { fill(task, pair); });
+  }
+
+ private:
+  HALFSTEP_HOST_DEVICE void fill(std::int64_t task, std::int64_t pair) const {
     const std::int64_t begin = task * positions_of_task;
     const std::int64_t end = begin + positions_of_task < positions ? begin + positions_of_task : positions;
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      const double turn = std::pow(base, -static_cast<double>(pair) / static_cast<double>(pairs));
-      const double angle = static_cast<double>(first_position + begin) * turn;
-      const double turn_cosine = std::cos(turn), turn_sine = std::sin(turn);
-      double cosine = std::cos(angle), sine = std::sin(angle);
-      for (std::int64_t position = begin; position < end; ++position) {
-        cosines[position * pairs + pair] = static_cast<float>(cosine);
-        sines[position * pairs + pair] = static_cast<float>(sine);
-        const double before = cosine;
-        cosine = before * turn_cosine - sine * turn_sine;
-        sine = before * turn_sine + sine * turn_cosine;
-      }
+    const double turn = std::pow(base, -static_cast<double>(pair) / static_cast<double>(pairs));
+    const double angle = static_cast<double>(first_position + begin) * turn;
+    const double turn_cosine = std::cos(turn), turn_sine = std::sin(turn);
+    double cosine = std::cos(angle), sine = std::sin(angle);
+    for (std::int64_t position = begin; position < end; ++position) {
+      cosines[position * pairs + pair] = static_cast<float>(cosine);
+      sines[position * pairs + pair] = static_cast<float>(sine);
+      const double before = cosine;
+      cosine = before * turn_cosine - sine * turn_sine;
+      sine = before * turn_sine + sine * turn_cosine;
     }
   }
 };
@@ -89,6 +100,20 @@ struct RotaryRows {
     }
   }
 
+  /// A row, its pairs side by side.
+  std::int64_t team_tasks() const { return rows; }
+  std::int64_t team_width() const { return width; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t row) const {
+    const std::int64_t pairs = table.pairs, angles = row % table.positions * pairs;
+    Team::for_each(width / 2, [&](std::int64_t i) {
+      const std::int64_t head = row * width + i / pairs * 2 * pairs;
+      const GradientTarget<T> to_a{to.data + head, to.accumulate}, to_b{to_a.data + pairs, to.accumulate};
+      turn_pair(from + head, from + head + pairs, to_a, to_b, table.cosines + angles, table.sines + angles,
+                i % pairs);
+    });
+  }
+
  private:
   void turn(std::int64_t head, const float* cosines, const float* sines) const {
     const std::int64_t pairs = table.pairs;
@@ -96,16 +121,21 @@ struct RotaryRows {
     const T* b = a + pairs;
     const GradientTarget<T> to_a{to.data + head, to.accumulate}, to_b{to_a.data + pairs, to.accumulate};
     HALFSTEP_SIMD
-    for (std::int64_t i = 0; i < pairs; ++i) {
-      const float x = static_cast<float>(a[i]), y = static_cast<float>(b[i]);
-      const float cosine = cosines[i], sine = backwards ? -sines[i] : sines[i];
-      if constexpr (backwards) {
-        store_gradient(to_a, i, x * cosine - y * sine);
-        store_gradient(to_b, i, y * cosine + x * sine);
-      } else {
-        store_value(to_a.data, i, x * cosine - y * sine);
-        store_value(to_b.data, i, y * cosine + x * sine);
-      }
+    for (std::int64_t i = 0; i < pairs; ++i) turn_pair(a, b, to_a, to_b, cosines, sines, i);
+  }
+  HALFSTEP_INLINE HALFSTEP_HOST_DEVICE static void turn_pair(const T* a, const T* b,
+                                                             const GradientTarget<T>& to_a,
+                                                             const GradientTarget<T>& to_b,
+                                                             const float* cosines, const float* sines,
+                                                             std::int64_t i) {
+    const float x = static_cast<float>(a[i]), y = static_cast<float>(b[i]);
+    const float cosine = cosines[i], sine = backwards ? -sines[i] : sines[i];
+    if constexpr (backwards) {
+      store_gradient(to_a, i, x * cosine - y * sine);
+      store_gradient(to_b, i, y * cosine + x * sine);
+    } else {
+      store_value(to_a.data, i, x * cosine - y * sine);
+      store_value(to_b.data, i, y * cosine + x * sine);
     }
   }
 };

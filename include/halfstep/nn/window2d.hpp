@@ -33,9 +33,9 @@ struct Window2d {
   std::int64_t out_height, out_width;
 
   /// Elements under the window, padding included, but for the channels.
-  std::int64_t area() const { return kernel_height * kernel_width; }
+  HALFSTEP_HOST_DEVICE std::int64_t area() const { return kernel_height * kernel_width; }
   /// Places of the window in an image, and in all.
-  std::int64_t places() const { return out_height * out_width; }
+  HALFSTEP_HOST_DEVICE std::int64_t places() const { return out_height * out_width; }
   std::int64_t rows() const { return batch * places(); }
 };
 
