@@ -52,6 +52,20 @@ class Team {
     for (std::int64_t i = rank(); i < n; i += size()) function(i);
   }
 
+  /// The same for `store(i, load(i))`. Several elements are loaded before the first is stored: a compiler that cannot
+  /// see that what is stored is not what is loaded next would keep one read under way at a time.
+  template <class Load, class Store>
+  HALFSTEP_HOST_DEVICE static void for_each(std::int64_t n, const Load& load, const Store& store) {
+    constexpr int several = 4;
+    std::int64_t i = rank();
+    for (; i + (several - 1) * size() < n; i += several * size()) {
+      decltype(load(i)) loaded[several];
+      for (int k = 0; k < several; ++k) loaded[k] = load(i + k * size());
+      for (int k = 0; k < several; ++k) store(i + k * size(), loaded[k]);
+    }
+    for (; i < n; i += size()) store(i, load(i));
+  }
+
   /// All threads' values combined, in an order that is always the same; every thread gets the result. `combine` must
   /// be commutative, and associative up to rounding. All threads of the team must call it.
   template <class T, class Combine>

@@ -79,8 +79,25 @@ template <class T>
 struct NegativeLogProbability {
   const T* row;
   LogSumExp normalizer;
-  float operator()(std::int64_t k) const {
+  HALFSTEP_HOST_DEVICE float operator()(std::int64_t k) const {
     return normalizer.log_sum - (static_cast<float>(row[k]) - normalizer.maximum);
+  }
+};
+
+/// A sum of exponentials, divided by that of the largest exponent.
+struct ScaledSum {
+  float maximum;
+  float sum;
+};
+
+/// The sum of both. So a row's log-sum-exp takes one read of it (Milakov and Gimelshein, Online Normalizer Calculation
+/// for Softmax, 2018). A NaN is no maximum, but makes the sum NaN.
+struct AddScaledSums {
+  HALFSTEP_HOST_DEVICE ScaledSum operator()(const ScaledSum& a, const ScaledSum& b) const {
+    const float smaller_by = float_of(bits_of(b.maximum - a.maximum) | 0x80000000u);
+    const float factor = math::exp(smaller_by);
+    if (a.maximum < b.maximum) return {b.maximum, a.sum * factor + b.sum};
+    return {a.maximum, b.sum * factor + a.sum};
   }
 };
 
@@ -113,6 +130,33 @@ struct CrossEntropyForward {
       normalizers[row] = normalizer;
       losses[row] = loss;
     });
+  }
+
+  std::int64_t team_tasks() const { return batch.rows; }
+  std::int64_t team_width() const { return batch.classes; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t row) const {
+    const auto label = static_cast<std::int64_t>(batch.labels[row]);
+    if (label == batch.ignore_index) {
+      if (team.leads()) losses[row] = 0.0f;
+      return;
+    }
+    const T* const logits = batch.logits + row * batch.classes;
+    const auto exponent = [logits](std::int64_t k) { return ScaledSum{static_cast<float>(logits[k]), 1.0f}; };
+    const ScaledSum total = team.reduce(batch.classes, exponent, ScaledSum{-numeric_traits<float>::largest, 0.0f},
+                                        AddScaledSums{});
+    // Infinity minus infinity is NaN, wherever in the row it was met.
+    const float sum = is_finite(total.maximum) ? total.sum : float_of(0x7fc00000u);
+    const LogSumExp normalizer{total.maximum, math::log(sum)};
+    const NegativeLogProbability<T> term{logits, normalizer};
+    float loss = 0.0f;
+    if (batch.weights.hit > 0.0f) loss += batch.weights.hit * term(label);
+    if (batch.weights.off > 0.0f) {
+      loss += batch.weights.off * team.reduce(batch.classes, term, 0.0f, compute::Plus{});
+    }
+    if (!team.leads()) return;
+    normalizers[row] = normalizer;
+    losses[row] = loss;
   }
 };
 
@@ -148,6 +192,30 @@ struct CrossEntropyGradient {
         const float weight = weights.off + float_of(bits_of(weights.hit) & is_label);
         store_gradient(target, k, (probability - weight) * scale);
       }
+    });
+  }
+
+  std::int64_t team_tasks() const { return batch.rows; }
+  std::int64_t team_width() const { return batch.classes; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t row) const {
+    const std::int64_t begin = row * batch.classes;
+    const GradientTarget<T> target{logits_gradient.data + begin, logits_gradient.accumulate};
+    const auto label = static_cast<std::int64_t>(batch.labels[row]);
+    if (label == batch.ignore_index) {
+      if (target.accumulate) return;
+      team.for_each(batch.classes, [target](std::int64_t k) { target.data[k] = static_cast<T>(0.0f); });
+      return;
+    }
+    const float scale = *sum_gradient;
+    const T* const logits = batch.logits + begin;
+    const LogSumExp normalizer = normalizers[row];
+    const LabelWeights weights = batch.weights;
+    const auto logit = [logits](std::int64_t k) { return static_cast<float>(logits[k]); };
+    team.for_each(batch.classes, logit, [&](std::int64_t k, float value) {
+      const float probability = math::exp((value - normalizer.maximum) - normalizer.log_sum);
+      const float weight = weights.off + (k == label ? weights.hit : 0.0f);
+      store_gradient(target, k, (probability - weight) * scale);
     });
   }
 };

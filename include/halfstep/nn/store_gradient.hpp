@@ -12,9 +12,13 @@ namespace halfstep {
 template <class T>
 HALFSTEP_HOST_DEVICE inline void store_gradient(const GradientTarget<T>& target, std::int64_t i,
                                                 float value) {
+#if defined(__CUDA_ARCH__)
+  const float before = target.accumulate ? static_cast<float>(target.data[i]) : 0.0f;
+#else
   // A mask, because a branch here keeps the loop around from being vectorised.
   const std::uint32_t kept = 0u - static_cast<std::uint32_t>(target.accumulate);
   const float before = detail::float_of(detail::bits_of(static_cast<float>(target.data[i])) & kept);
+#endif
   target.data[i] = static_cast<T>(before + value);
 }
 
