@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <halfstep/compute/column_sum.hpp>
 #include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/compute/matrix.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/cast.hpp>
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/store_value.hpp>
 #include <halfstep/nn/variable.hpp>
+#include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/simd.hpp>
 #include <halfstep/tensor/tensor.hpp>
 #include <string>
@@ -62,6 +64,27 @@ struct AddChunk {
       i += count;
     }
   }
+
+  std::int64_t team_tasks() const { return (size + compute::warp_elements - 1) / compute::warp_elements; }
+  std::int64_t team_width() const { return compute::warp_elements; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const std::int64_t begin = task * compute::warp_elements, left = size - begin;
+    const std::int64_t place = period == size ? begin : begin % period;
+    const auto term = [&](std::int64_t i) {
+      return static_cast<float>(a[begin + i]) + static_cast<float>(b[place_in_period(place + i)]);
+    };
+    team.for_each(left < compute::warp_elements ? left : compute::warp_elements, term,
+                  [&](std::int64_t i, float value) { store_value(sum, begin + i, value); });
+  }
+
+ private:
+  /// `place % period` for a place at most a task behind the period; 64-bit divisions are slow on a GPU.
+  HALFSTEP_HOST_DEVICE std::int64_t place_in_period(std::int64_t place) const {
+    if (place < period) return place;
+    if (period >= compute::warp_elements) return place - period;
+    return static_cast<std::uint32_t>(place) % static_cast<std::uint32_t>(period);
+  }
 };
 
 /// Lets the gradient of a sum be that of one of its terms too, in the same memory: once the backward pass has
@@ -92,6 +115,10 @@ struct GradientOfTerms {
     if (a) store_gradients(gradient, a, begin, count);
     if (b) store_gradients(gradient, b, begin, count);
   }
+  HALFSTEP_HOST_DEVICE void store(std::int64_t i, float gradient) const {
+    if (a.data != nullptr) store_gradient(a, i, gradient);
+    if (b.data != nullptr) store_gradient(b, i, gradient);
+  }
 };
 
 /// For two terms of the sum's own shape: hands the gradient on to one of them where that is possible.
@@ -111,6 +138,16 @@ struct AddGradientChunk {
     const std::int64_t begin = chunk * compute::chunk_size;
     const std::int64_t end = begin + compute::chunk_size < size ? begin + compute::chunk_size : size;
     terms.store(gradient + begin, begin, end - begin);
+  }
+
+  std::int64_t team_tasks() const { return (size + compute::warp_elements - 1) / compute::warp_elements; }
+  std::int64_t team_width() const { return compute::warp_elements; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const std::int64_t begin = task * compute::warp_elements, left = size - begin;
+    const auto value = [&](std::int64_t i) { return static_cast<float>(gradient[begin + i]); };
+    team.for_each(left < compute::warp_elements ? left : compute::warp_elements, value,
+                  [&](std::int64_t i, float dy) { terms.store(begin + i, dy); });
   }
 };
 

@@ -4,8 +4,10 @@
 #include <string>
 
 #include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/nn/tape.hpp>
 #include <halfstep/numeric/bits.hpp>
+#include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/philox.hpp>
 #include <halfstep/numeric/simd.hpp>
 
@@ -41,7 +43,37 @@ struct DropoutChunk {
     }
   }
 
+  std::int64_t team_tasks() const { return (size + compute::warp_elements - 1) / compute::warp_elements; }
+  std::int64_t team_width() const { return compute::warp_elements; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const bool aligned = compute::begins_a_four(from) && compute::begins_a_four(to);
+    team.for_each(compute::warp_elements / 4, [&](std::int64_t four) {
+      const std::int64_t begin = task * compute::warp_elements + 4 * four;
+      if (begin >= size) return;
+      const PhiloxBlock block = random_block(random.seed, random.stream, static_cast<std::uint64_t>(begin / 4));
+      if (aligned && begin + 4 <= size) {
+        const auto source = compute::load_four(from + begin);
+        compute::Four<T> result = source;
+        if (accumulate) result = compute::load_four(to + begin);
+        for (int k = 0; k < 4; ++k) keep_or_drop(block.words[k], source.of[k], result.of[k]);
+        compute::store_four(to + begin, result);
+      } else {
+        for (int k = 0; begin + k < size && k < 4; ++k) keep_or_drop(block.words[k], from[begin + k], to[begin + k]);
+      }
+    });
+  }
+
  private:
+  HALFSTEP_HOST_DEVICE void keep_or_drop(std::uint32_t word, const T& value, T& result) const {
+    const float factor = uniform(word) < drop ? 0.0f : kept_factor;
+    if (accumulate) {
+      add(factor, value, result);
+    } else {
+      set(factor, value, result);
+    }
+  }
+
   void keep_or_drop(std::int64_t begin, std::int64_t count) const {
     float factors[4 * fours];
     const RandomStream stream = random;
@@ -63,14 +95,14 @@ struct DropoutChunk {
   }
 
   // A dropped infinity is zero, not NaN: the factor chooses, by its bits, before it multiplies.
-  HALFSTEP_INLINE static float kept(float factor, float value) {
+  HALFSTEP_INLINE HALFSTEP_HOST_DEVICE static float kept(float factor, float value) {
     const std::uint32_t mask = mask_if_less(0u, bits_of(factor));
     return float_of(bits_of(value) & mask) * factor;
   }
-  HALFSTEP_INLINE static void set(float factor, const T& value, T& result) {
+  HALFSTEP_INLINE HALFSTEP_HOST_DEVICE static void set(float factor, const T& value, T& result) {
     result = T(kept(factor, static_cast<float>(value)));
   }
-  HALFSTEP_INLINE static void add(float factor, const T& value, T& result) {
+  HALFSTEP_INLINE HALFSTEP_HOST_DEVICE static void add(float factor, const T& value, T& result) {
     result = T(static_cast<float>(result) + kept(factor, static_cast<float>(value)));
   }
 };
