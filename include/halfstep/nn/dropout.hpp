@@ -48,20 +48,22 @@ struct DropoutChunk {
   template <class Team>
   HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const bool aligned = compute::begins_a_four(from) && compute::begins_a_four(to);
-    team.for_each(compute::warp_elements / 4, [&](std::int64_t four) {
-      const std::int64_t begin = task * compute::warp_elements + 4 * four;
-      if (begin >= size) return;
-      const PhiloxBlock block = random_block(random.seed, random.stream, static_cast<std::uint64_t>(begin / 4));
-      if (aligned && begin + 4 <= size) {
-        const auto source = compute::load_four(from + begin);
-        compute::Four<T> result = source;
-        if (accumulate) result = compute::load_four(to + begin);
-        for (int k = 0; k < 4; ++k) keep_or_drop(block.words[k], source.of[k], result.of[k]);
-        compute::store_four(to + begin, result);
-      } else {
-        for (int k = 0; begin + k < size && k < 4; ++k) keep_or_drop(block.words[k], from[begin + k], to[begin + k]);
-      }
-    });
+    const auto words = [this](std::int64_t i) {
+      return random_block(random.seed, random.stream, static_cast<std::uint64_t>(i / 4));
+    };
+    const auto on_four = [&](std::int64_t i) {
+      const PhiloxBlock block = words(i);
+      const auto source = compute::load_four(from + i);
+      auto result = source;
+      if (accumulate) result = compute::load_four(to + i);
+      for (int k = 0; k < 4; ++k) keep_or_drop(block.words[k], source.of[k], result.of[k]);
+      compute::store_four(to + i, result);
+    };
+    const auto on_rest = [&](std::int64_t i, std::int64_t count) {
+      const PhiloxBlock block = words(i);
+      for (std::int64_t k = 0; k < count; ++k) keep_or_drop(block.words[k], from[i + k], to[i + k]);
+    };
+    compute::for_each_four(team, task * compute::warp_elements, size, aligned, on_four, on_rest);
   }
 
  private:
