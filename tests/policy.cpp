@@ -14,7 +14,7 @@ namespace {
 template <class T, class U>
 inline constexpr bool same = std::is_same_v<T, U>;
 
-// The table of the three policies.
+// The table of the policies.
 static_assert(PrecisionPolicy<Float32Policy> && PrecisionPolicy<BFloat16Policy> &&
               PrecisionPolicy<Float16ScaledPolicy>);
 static_assert(same<Float32Policy::compute_type, float> && same<BFloat16Policy::compute_type, bfloat16> &&
@@ -35,6 +35,18 @@ static_assert(Float16ScaledPolicy::scaler.initial_scale == 65536 &&
               Float16ScaledPolicy::scaler.hysteresis == 1);
 static_assert(Float32Policy::name == "float32" && BFloat16Policy::name == "bfloat16" &&
               Float16ScaledPolicy::name == "float16");
+
+
+// TensorFloat32Policy is Float32Policy in every type; a policy without the member allows nothing.
+static_assert(PrecisionPolicy<TensorFloat32Policy> && TensorFloat32Policy::name == "tensorfloat32");
+static_assert(same<TensorFloat32Policy::compute_type, float> && same<TensorFloat32Policy::storage_type, float> &&
+              same<decltype(TensorFloat32Policy::scaler), const NoScaler>);
+static_assert(uses_tensor_float32<TensorFloat32Policy> && !uses_tensor_float32<Float32Policy> &&
+              !uses_tensor_float32<BFloat16Policy> && !uses_tensor_float32<Float16ScaledPolicy>);
+struct TrueFloatAgain : TensorFloat32Policy {
+  static constexpr bool tensor_float32 = false;
+};
+static_assert(!uses_tensor_float32<TrueFloatAgain>);
 
 // What each operation computes in, where the policy does not say.
 template <class Policy>

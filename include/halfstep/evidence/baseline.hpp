@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <halfstep/error.hpp>
 #include <halfstep/evidence/tensor_sketch.hpp>
+#include <halfstep/policy/operation.hpp>
 #include <halfstep/scaling/unscale.hpp>
 #include <halfstep/trainer.hpp>
 #include <string>
@@ -141,7 +142,7 @@ inline void require_finite(const BaselineStep& step, const StepReport& report, s
 template <class Trainer, class Batches, class Predict = NoPredictions>
 Baseline record_baseline(Trainer& trainer, const Batches& batches, const Predict& predict = {}) {
   using Policy = typename detail::TrainerTypes<Trainer>::Policy;
-  static_assert(std::is_same_v<typename Policy::compute_type, float>,
+  static_assert(std::is_same_v<typename Policy::compute_type, float> && !uses_tensor_float32<Policy>,
                 "halfstep: a baseline is recorded in full precision; give record_baseline a trainer under "
                 "Float32Policy");
   detail::require_fresh(trainer, "record_baseline");

@@ -8,6 +8,7 @@
 #include <functional>
 #include <halfstep/data/loader.hpp>
 #include <halfstep/evidence/step_report.hpp>
+#include <halfstep/policy/operation.hpp>
 #include <halfstep/trainer.hpp>
 #include <limits>
 #include <string>
@@ -175,7 +176,8 @@ PolicyRun train_under(const Data& data, const ComparisonOptions<Model, Optimizer
   Loader loader(data.training, {.batch_size = options.batch_size}, Shuffled(options.trainer.seed));
   PolicyRun run;
   run.policy = Policy::name;
-  run.computes_in_float = std::is_same_v<typename Policy::compute_type, float>;
+  run.computes_in_float =
+      std::is_same_v<typename Policy::compute_type, float> && !uses_tensor_float32<Policy>;
   try {
     for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
       for (const auto& batch : loader) {

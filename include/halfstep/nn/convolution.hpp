@@ -86,7 +86,8 @@ struct ConvolutionBackward {
         compute::matmul(tape.device(), dy.block(first, 0, count, dy.columns).transposed(),
                         patches.get(tape.device(), chunk, scratch),
                         compute::matrix(target.data, dy.columns, patches.columns()),
-                        {.accumulate = target.accumulate || chunk > 0});
+                        {.accumulate = target.accumulate || chunk > 0,
+                         .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
       }
     }
     if (!has_bias) return;
@@ -103,7 +104,7 @@ struct ConvolutionBackward {
     const auto weights = compute::matrix(weight.data(), dy.columns, columns);
     if (patches.is_given()) {
       compute::matmul(tape.device(), dy, weights, compute::matrix(target.data, dy.rows, columns),
-                      {.accumulate = target.accumulate});
+                      {.accumulate = target.accumulate, .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
       return;
     }
     // Whole images at a time; of images that are too large for that, whole lines of places.
@@ -125,7 +126,8 @@ struct ConvolutionBackward {
         const std::int64_t lines = (std::min)(lines_at_once, end - line);
         const std::int64_t rows = lines * window.out_width;
         compute::matmul(tape.device(), dy.block(line * window.out_width, 0, rows, dy.columns), weights,
-                        compute::matrix(gradients, rows, columns));
+                        compute::matrix(gradients, rows, columns),
+                        {.tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
         compute::for_each_task(
             tape.device(), count * window.height,
             ScatterPatches<T>{window, gradients, image, count, line, line + lines, sums,
@@ -199,7 +201,7 @@ class Convolution2d {
     for (std::int64_t chunk = 0; chunk < patches.chunks(); ++chunk) {
       compute::matmul(tape.device(), patches.get(tape.device(), chunk, scratch), weights,
                       compute::matrix(result.data() + patches.first(chunk) * out, patches.count(chunk), out),
-                      {.bias = b});
+                      {.bias = b, .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
     }
     const bool wants_gradient =
         x.requires_gradient() || tape.trains(weight) || (has_bias() && tape.trains(bias));

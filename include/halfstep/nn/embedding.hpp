@@ -186,7 +186,8 @@ class Embedding {
     const Tensor<T> result = tape.template allocate<T>(x.shape().with_columns(count()));
     compute::matmul(tape.device(), compute::matrix(x.data(), x.rows(), width()),
                     compute::matrix(w.data(), count(), width()).transposed(),
-                    compute::matrix(result.data(), x.rows(), count()));
+                    compute::matrix(result.data(), x.rows(), count()),
+                    {.tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
     return tape.record(operation::Matmul{}, result, x.requires_gradient() || tape.trains(weight),
                        detail::LinearBackward<T>{x, w, weight, Parameter{}, false});
   }

@@ -59,9 +59,10 @@ struct HeadRows {
     part.rows = count(chunk);
     return part;
   }
-  template <class Device>
-  void compute_logits(Device& device, std::int64_t chunk) const {
-    compute::matmul(device, hidden_of(chunk), weights().transposed(), logits_of(chunk));
+  template <class Tape>
+  void compute_logits(Tape& tape, std::int64_t chunk) const {
+    compute::matmul(tape.device(), hidden_of(chunk), weights().transposed(), logits_of(chunk),
+                    {.tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
   }
 };
 
@@ -81,7 +82,7 @@ struct HeadCrossEntropyBackward {
     const std::int64_t width = hidden.columns();
     for (std::int64_t chunk = head.chunks() - 1; chunk >= 0; --chunk) {
       const bool is_first = chunk == head.chunks() - 1;
-      if (!is_first) head.compute_logits(tape.device(), chunk);
+      if (!is_first) head.compute_logits(tape, chunk);
       const auto batch = head.batch_of(chunk);
       const GradientTarget<T> in_place{head.logits, false};
       compute::for_each_task(tape.device(), batch.tasks(),
@@ -92,12 +93,14 @@ struct HeadCrossEntropyBackward {
         const auto result =
             compute::matrix(hidden_target.data + head.first(chunk) * width, head.count(chunk), width);
         compute::matmul(tape.device(), gradient, head.weights(), result,
-                        {.accumulate = hidden_target.accumulate});
+                        {.accumulate = hidden_target.accumulate,
+                         .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
       }
       if (weight_target) {
         compute::matmul(tape.device(), gradient.transposed(), head.hidden_of(chunk),
                         compute::matrix(weight_target.data, batch.classes, width),
-                        {.accumulate = weight_target.accumulate || !is_first});
+                        {.accumulate = weight_target.accumulate || !is_first,
+                         .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
       }
     }
   }
@@ -164,7 +167,7 @@ requires std::integral<L> Loss head_cross_entropy(Tape& tape, const Input& hidde
   auto* normalizers = tape.arena().template allocate<detail::LogSumExp>(rows);
   float* losses = tape.arena().template allocate<float>(rows);
   for (std::int64_t chunk = 0; chunk < head.chunks(); ++chunk) {
-    head.compute_logits(tape.device(), chunk);
+    head.compute_logits(tape, chunk);
     const auto part = head.batch_of(chunk);
     compute::for_each_task(tape.device(), part.tasks(),
                            detail::CrossEntropyForward<T, Label>{part, normalizers + head.first(chunk),

@@ -33,11 +33,13 @@ struct LinearBackward {
     const auto dy = compute::matrix(output_gradient.data(), rows, out);
     if (const auto target = tape.gradient_target(input)) {
       compute::matmul(tape.device(), dy, compute::matrix(weight.data(), out, in),
-                      compute::matrix(target.data, rows, in), {.accumulate = target.accumulate});
+                      compute::matrix(target.data, rows, in),
+                      {.accumulate = target.accumulate, .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
     }
     if (const auto target = tape.gradient_target(weight_parameter)) {
       compute::matmul(tape.device(), dy.transposed(), compute::matrix(input.data(), rows, in),
-                      compute::matrix(target.data, out, in), {.accumulate = target.accumulate});
+                      compute::matrix(target.data, out, in),
+                      {.accumulate = target.accumulate, .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
     }
     if (!has_bias) return;
     if (const auto target = tape.gradient_target(bias_parameter)) {
@@ -99,7 +101,8 @@ class Linear {
     const Tensor<T> result = tape.template allocate<T>(x.shape().with_columns(out_features()));
     compute::matmul(tape.device(), compute::matrix(x.data(), x.rows(), in_features()),
                     compute::matrix(w.data(), out_features(), in_features()).transposed(),
-                    compute::matrix(result.data(), x.rows(), out_features()), {.bias = b});
+                    compute::matrix(result.data(), x.rows(), out_features()),
+                    {.bias = b, .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
     const bool wants_gradient =
         x.requires_gradient() || tape.trains(weight) || (has_bias_ && tape.trains(bias));
     return tape.record(operation::Matmul{}, result, wants_gradient,

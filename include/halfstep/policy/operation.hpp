@@ -47,6 +47,12 @@ constexpr bool listed_in_compute_type() {
   return false;
 }
 
+template <class Policy>
+constexpr bool says_tensor_float32() {
+  if constexpr (requires { Policy::tensor_float32; }) return Policy::tensor_float32;
+  return false;
+}
+
 template <class Operation>
 inline constexpr bool computes_in_16_bits_by_default =
     std::is_base_of_v<operation::Matmul, Operation> || std::is_base_of_v<operation::Activation, Operation>;
@@ -67,5 +73,10 @@ constexpr bool uses_compute_type() {
 template <class Policy, class Operation>
 using operation_type = std::conditional_t<detail::uses_compute_type<Policy, Operation>(),
                                           typename Policy::compute_type, float>;
+
+/// May a GPU multiply float operands as TensorFloat-32? Where a policy says `static constexpr bool tensor_float32 =
+/// true;`, and not where it says nothing. Products of 16-bit operands are what they are in either case.
+template <class Policy>
+inline constexpr bool uses_tensor_float32 = detail::says_tensor_float32<Policy>();
 
 }  // namespace halfstep
