@@ -125,6 +125,8 @@ BOOST_AUTO_TEST_CASE(flips_have_the_margin_of_the_reference_and_near_ones_are_co
   BOOST_TEST(comparison.differences[1].flips == 0);
   BOOST_TEST(comparison.differences[1].largest_logit_difference == 0.0);
   BOOST_TEST(made(0.2).differences[0].near_flips == 0);
+  BOOST_TEST(holds(comparison_page(comparison), "whose label float32 itself prefers by a margin of at most 0.25."));
+  BOOST_TEST(!holds(comparison_page(made(0.2)), "itself prefers"));
 }
 
 BOOST_AUTO_TEST_CASE(a_logit_that_is_no_number_is_the_largest_difference) {

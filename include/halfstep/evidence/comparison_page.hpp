@@ -24,17 +24,20 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;
        padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0; }
 h2 { font-size: 1.05rem; margin: 0 0 .4rem; }
-table { border-collapse: collapse; margin: 1rem 0 2rem; }
+.wide { overflow-x: auto; margin: 1rem 0 2rem; }
+table { border-collapse: collapse; }
 th, td { padding: .25rem .9rem; text-align: right; border-bottom: 1px solid #ddd; }
 td { font-variant-numeric: tabular-nums; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 1.6rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); gap: 1.6rem; }
 svg { width: 100%; height: auto; }
+.legend svg { width: 1.9rem; height: .8rem; margin-right: .4rem; vertical-align: -1px; }
 svg text { font: 11px system-ui, sans-serif; fill: #444; }
 .grid { stroke: #e5e5e5; }
 .legend span { margin-right: 1.2rem; white-space: nowrap; }
 .legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; border-radius: 2px;
             vertical-align: -1px; }
+div > div > section + section { margin-top: 1.6rem; }
 .note { color: #555; margin-top: .2rem; }
 .pass { color: #00692e; }
 .fail { color: #a4161a; }
@@ -113,7 +116,7 @@ inline Bars memory_bars(const Comparison& comparison) {
 }
 
 inline std::string html_table(const Comparison& comparison) {
-  std::string text = "<table>\n<tr><th></th>";
+  std::string text = "<div class=\"wide\"><table>\n<tr><th></th>";
   for (const PolicyRun& run : comparison.runs) text += "<th>" + html_text(run.policy) + "</th>";
   text += "</tr>\n";
   for (const ComparisonRow& row : comparison_rows(comparison)) {
@@ -121,7 +124,26 @@ inline std::string html_table(const Comparison& comparison) {
     for (const std::string& cell : row.cells) text += "<td>" + html_text(cell) + "</td>";
     text += "</tr>\n";
   }
-  return text + "</table>\n";
+  text += "</table></div>\n";
+  for (const PolicyDifference& difference : comparison.differences) {
+    if (difference.near_flips == 0) continue;
+    return text + fmt::format("<p class=\"note\">Near flips: of samples whose label {} itself prefers by a "
+                              "margin of at most {:g}.</p>\n",
+                              html_text(comparison.runs[static_cast<std::size_t>(comparison.reference)].policy),
+                              comparison.margin_tolerance);
+  }
+  return text;
+}
+
+inline std::string html_legend(const Comparison& comparison) {
+  std::string text = "<p class=\"legend\">";
+  for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
+    text += fmt::format("<span><svg viewBox=\"0 0 28 12\"><line x1=\"0\" x2=\"28\" y1=\"6\" y2=\"6\" stroke=\"{}\" "
+                        "stroke-width=\"4\"{}/></svg>{}</span> ",
+                        color_of(i), dashes_of(i), html_text(comparison.runs[i].policy));
+  }
+  return text + "</p>\n<p class=\"note\">Lines that agree lie on each other. A point of a long line is the mean of "
+                "several windows.</p>\n";
 }
 
 inline std::string section(const std::string& title, const std::string& note, const std::string& figure) {
@@ -151,12 +173,7 @@ inline std::string comparison_page(const Comparison& comparison,
     for (const std::string& fault : *faults) text += "<p class=\"fail\">" + html_text(fault) + "</p>\n";
   }
   text += html_table(comparison);
-  text += "<p class=\"legend\">";
-  for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
-    text += fmt::format("<span><i style=\"background:{}\"></i>{}</span> ", color_of(i),
-                        html_text(comparison.runs[i].policy));
-  }
-  text += "</p>\n<div class=\"charts\">\n";
+  text += html_legend(comparison) + "<div class=\"charts\">\n";
   const auto add = [&](const Chart& chart, const std::string& note) {
     text += section(chart.title, note, SvgChart(chart).text());
   };
@@ -165,9 +182,9 @@ inline std::string comparison_page(const Comparison& comparison,
   add(scale_chart(comparison), "A circle: a window that was skipped at this scale.");
   add(norm_chart(comparison),
       "A circle: a norm that was clipped. The line is broken where a norm is not finite.");
-  text += section("Throughput", "Samples of all timed steps, skipped ones too, over their time.",
+  text += "<div>" + section("Throughput", "Samples of all timed steps, skipped ones too, over their time.",
                   svg_bars(throughput_bars(comparison), "Throughput"));
-  text += section("Memory", "", svg_bars(memory_bars(comparison), "Memory"));
+  text += section("Memory", "", svg_bars(memory_bars(comparison), "Memory")) + "</div>";
   return text + "</div>\n</body></html>\n";
 }
 

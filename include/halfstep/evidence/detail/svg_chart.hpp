@@ -38,6 +38,11 @@ inline const char* color_of(std::size_t run) {
   return colors[run % std::size(colors)];
 }
 
+/// How a run's line is drawn, so that those below it are seen where lines lie on each other.
+inline const char* dashes_of(std::size_t run) {
+  return run == 0 ? "" : run == 1 ? " stroke-dasharray=\"6 3\"" : " stroke-dasharray=\"2 3\"";
+}
+
 struct ChartPoint {
   double x = 0;
   double y = 0;
@@ -135,7 +140,8 @@ class SvgChart {
  private:
   static constexpr double width = 560, height = 260;
   static constexpr double margin_left = 64, margin_right = 12, margin_top = 12, margin_bottom = 34;
-  static constexpr std::size_t most_points = 600;
+  /// Two units apart: nearer ones of a restless line would hide its dashes.
+  static constexpr std::size_t most_points = 240;
 
   double value(double y) const {
     if (!chart_.logarithmic) return y;
@@ -191,9 +197,7 @@ class SvgChart {
     const auto flush = [&] {
       if (stretch.empty()) return;
       add("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"{} points=\"", color_of(number),
-          number == 0   ? ""
-          : number == 1 ? " stroke-dasharray=\"6 3\""
-                        : " stroke-dasharray=\"2 3\"");
+          dashes_of(number));
       for (const ChartPoint& point : thinned(stretch, most_points))
         add("{:.1f},{:.1f} ", x_of(point.x), y_of(value(point.y)));
       out_ += "\"/>\n";
