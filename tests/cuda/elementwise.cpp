@@ -14,7 +14,7 @@
 #include <halfstep/nn/swiglu.hpp>
 
 #include "cuda/double/cuda_runtime.hpp"
-#include "support/device_tape.hpp"
+#include "cuda/tape_on.hpp"
 #include "support/tolerance.hpp"
 
 using namespace halfstep;
@@ -34,7 +34,7 @@ struct Result {
 /// An operation's result, and its inputs' gradients for a random gradient of the result.
 template <class Policy, class Device, class Function>
 Result result_on(const Function& function) {
-  DeviceSession<Policy, Device> session;
+  TapeOn<Policy, Device> session;
   halfstep_test::reset_cuda_calls();
   const auto y = function(session);
   session.backward(session.weighted_sum(y, random_numbers(y.size(), -1.0f, 1.0f, 21)));
@@ -62,9 +62,9 @@ Result check_devices_agree(const Function& function, Tolerance tolerance = {0, 0
 
 }  // namespace elementwise_test
 
-using namespace elementwise_test;
-
 BOOST_AUTO_TEST_SUITE(elementwise_tests)
+
+using namespace elementwise_test;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(activations_and_casts_are_the_hosts_bit_for_bit, Policy, Policies) {
   using T = typename Policy::compute_type;

@@ -12,7 +12,7 @@
 #include <halfstep/nn/sum.hpp>
 
 #include "cuda/double/cuda_runtime.hpp"
-#include "support/device_tape.hpp"
+#include "cuda/tape_on.hpp"
 #include "support/tolerance.hpp"
 
 using namespace halfstep;
@@ -32,7 +32,7 @@ struct Result {
 template <class Policy, class Device, class MakeLoss>
 Result result_on(Shape shape, const std::vector<float>& numbers, float seed, const MakeLoss& make_loss) {
   using T = typename Policy::compute_type;
-  DeviceSession<Policy, Device> session;
+  TapeOn<Policy, Device> session;
   const auto input = session.template input<T>(shape, numbers);
   const Loss loss = make_loss(session, input);
   session.backward(loss.sum, seed);
@@ -87,9 +87,9 @@ auto entropy_of(const std::vector<L>& labels, CrossEntropyOptions options = {}) 
 
 }  // namespace losses_test
 
-using namespace losses_test;
-
 BOOST_AUTO_TEST_SUITE(losses_tests)
+
+using namespace losses_test;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(cross_entropy_and_its_gradient_are_the_hosts, Policy, Policies) {
   // Both cuts: up to 1024 classes a row is a warp's, from there on a block's.

@@ -23,7 +23,7 @@ std::vector<float> on_host(Device& device, const Tensor<const T>& tensor) {
 }
 
 template <class T>
-struct KeepGradient {
+struct CopyGradient {
   Tensor<const T>* kept;
   template <class Tape>
   void operator()(Tape& tape, Tensor<const T> gradient) const {
@@ -84,11 +84,11 @@ struct TotalTerm {
 };
 
 template <class P, class D, class Model = NoLayers>
-struct DeviceSession {
+struct TapeOn {
   using Policy = P;
   using Compute = typename P::compute_type;
 
-  explicit DeviceSession(Model the_model = {}, std::uint64_t seed = 1)
+  explicit TapeOn(Model the_model = {}, std::uint64_t seed = 1)
       : model(std::move(the_model)),
         parameters(device, model, seed),
         tape(device, parameters),
@@ -106,7 +106,7 @@ struct DeviceSession {
     auto& kept = kept_of<T>();
     kept.reserve(16);
     kept.push_back({});
-    return tape.record(WatchOperation{}, tensor, true, KeepGradient<T>{&kept.back()});
+    return tape.record(WatchOperation{}, tensor, true, CopyGradient<T>{&kept.back()});
   }
 
   /// A loss whose gradient by each element of `input` is the weight given.
