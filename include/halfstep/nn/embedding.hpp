@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <halfstep/compute/convert.hpp>
 #include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/compute/matmul.hpp>
 #include <halfstep/compute/matrix.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/cast.hpp>
+#include <halfstep/nn/embedding_gradient.hpp>
 #include <halfstep/nn/initializer.hpp>
 #include <halfstep/nn/linear.hpp>
 #include <halfstep/nn/parameter.hpp>
@@ -48,30 +50,21 @@ struct LookUpRows {
       for (std::int64_t j = 0; j < width; ++j) to[j] = from[j];
     }
   }
-};
 
-/// Adds every token's gradient to its row, for one block of columns: tasks share no element, and tokens are
-/// added in their order, whatever the number of threads.
-template <class T, class Token>
-struct AddToRows {
-  const T* gradient;
-  const Token* tokens;
-  std::int64_t count;
-  std::int64_t width;
-  float* weight_gradient;
-
-  static constexpr std::int64_t columns_of_task = 64;
-  std::int64_t tasks() const { return (width + columns_of_task - 1) / columns_of_task; }
-
-  void operator()(std::int64_t task) const {
-    const std::int64_t begin = task * columns_of_task;
-    const std::int64_t columns = begin + columns_of_task < width ? columns_of_task : width - begin;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const T* from = gradient + i * width + begin;
-      float* to = weight_gradient + static_cast<std::int64_t>(tokens[i]) * width + begin;
-      HALFSTEP_SIMD
-      for (std::int64_t j = 0; j < columns; ++j) to[j] += static_cast<float>(from[j]);
-    }
+  HALFSTEP_HOST_DEVICE std::int64_t column_tasks() const { return (width + compute::warp_elements - 1) / compute::warp_elements; }
+  std::int64_t team_tasks() const { return count * column_tasks(); }
+  std::int64_t team_width() const { return compute::warp_elements; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const std::int64_t position = task / column_tasks();
+    const T* const from = weight + static_cast<std::int64_t>(tokens[position]) * width;
+    T* const to = result + position * width;
+    const auto on_four = [=](std::int64_t j) { compute::store_four(to + j, compute::load_four(from + j)); };
+    const auto on_rest = [=](std::int64_t begin, std::int64_t number) {
+      for (std::int64_t j = begin; j < begin + number; ++j) to[j] = from[j];
+    };
+    const bool aligned = width % 4 == 0 && compute::begins_a_four(weight) && compute::begins_a_four(result);
+    compute::for_each_four(team, task % column_tasks() * compute::warp_elements, width, aligned, on_four, on_rest);
   }
 };
 
@@ -92,9 +85,9 @@ struct EmbeddingBackward {
     if (!target) return;
     // Rows that no token names get a gradient of zero.
     if (!target.accumulate) compute::for_each(tape.device(), weight.shape.size(), ZeroKernel{target.data});
-    const AddToRows<T, Token> rows{output_gradient.data(), tokens.data(), tokens.size(), weight.shape[1],
-                                   target.data};
-    compute::for_each_task(tape.device(), rows.tasks(), rows);
+    add_to_rows(tape.device(), tape.arena(),
+                RowsToAdd<T, Token>{output_gradient.data(), tokens.data(), tokens.size(), weight.shape[1],
+                                    target.data});
   }
 };
 

@@ -1,0 +1,184 @@
+#pragma once
+
+#include <cstdint>
+
+#include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/fours.hpp>
+#include <halfstep/device/arena.hpp>
+#include <halfstep/numeric/host_device.hpp>
+#include <halfstep/numeric/simd.hpp>
+
+namespace halfstep::detail {
+
+/// `gradient`, [count, width], is to be added to the rows of `weight_gradient` that the tokens name.
+template <class T, class Token>
+struct RowsToAdd {
+  const T* gradient;
+  const Token* tokens;
+  std::int64_t count;
+  std::int64_t width;
+  float* weight_gradient;
+
+  HALFSTEP_HOST_DEVICE float* row_of(std::int64_t position) const {
+    return weight_gradient + static_cast<std::int64_t>(tokens[position]) * width;
+  }
+};
+
+/// Adds every token's gradient to its row, for one block of columns: tasks share no element, and tokens are
+/// added in their order, whatever the number of threads.
+template <class T, class Token>
+struct AddToRows {
+  RowsToAdd<T, Token> rows;
+
+  static constexpr std::int64_t columns_of_task = 64;
+  std::int64_t tasks() const { return (rows.width + columns_of_task - 1) / columns_of_task; }
+
+  void operator()(std::int64_t task) const {
+    const std::int64_t width = rows.width, begin = task * columns_of_task;
+    const std::int64_t columns = begin + columns_of_task < width ? columns_of_task : width - begin;
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+      const T* from = rows.gradient + i * width + begin;
+      float* to = rows.row_of(i) + begin;
+      HALFSTEP_SIMD
+      for (std::int64_t j = 0; j < columns; ++j) to[j] += static_cast<float>(from[j]);
+    }
+  }
+};
+
+template <class T, class Token>
+void add_to_rows(Host& host, Arena<Host>&, const RowsToAdd<T, Token>& rows) {
+  const AddToRows<T, Token> add{rows};
+  compute::for_each_task(host, add.tasks(), add);
+}
+
+/// Where a position comes when positions are sorted by their tokens, and then by their order.
+struct TokenPlace {
+  std::int64_t rank;
+  /// Positions with the same token: those before this one, and all of them.
+  std::int64_t before;
+  std::int64_t alike;
+
+  /// The gradients of one token are summed in pieces of this many, so that a token that is everywhere, a space or
+  /// padding, keeps many threads busy. The last piece takes what is left as well.
+  static constexpr std::int64_t of_piece = 32;
+  HALFSTEP_HOST_DEVICE std::int64_t pieces() const { return alike < 2 * of_piece ? 1 : alike / of_piece; }
+  HALFSTEP_HOST_DEVICE bool begins_a_piece() const { return before % of_piece == 0 && before / of_piece < pieces(); }
+  HALFSTEP_HOST_DEVICE std::int64_t piece_size() const {
+    return before / of_piece + 1 < pieces() ? of_piece : alike - before;
+  }
+  /// Where a piece's sum is put if there are several. Two pieces of them begin at least `of_piece` ranks apart.
+  HALFSTEP_HOST_DEVICE std::int64_t partial() const { return rank / of_piece; }
+};
+
+struct AddPlaces {
+  HALFSTEP_HOST_DEVICE TokenPlace operator()(const TokenPlace& a, const TokenPlace& b) const {
+    return {a.rank + b.rank, a.before + b.before, a.alike + b.alike};
+  }
+};
+
+/// Sorts by counting, for each position, who comes before it: for as many tokens as a batch has, faster than a sort in
+/// several passes.
+template <class Token>
+struct SortTokens {
+  const Token* tokens;
+  std::int64_t count;
+  TokenPlace* places;
+  std::int64_t* order;
+
+  std::int64_t team_tasks() const { return count; }
+  std::int64_t team_width() const { return compute::warp_elements; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t position) const {
+    const Token token = tokens[position];
+    const auto counted = [&](std::int64_t i) {
+      const bool is_same = tokens[i] == token;
+      const bool is_before = is_same && i < position;
+      return TokenPlace{tokens[i] < token || is_before, is_before, is_same};
+    };
+    const TokenPlace place = team.reduce(count, counted, TokenPlace{0, 0, 0}, AddPlaces{});
+    if (!team.leads()) return;
+    places[position] = place;
+    order[place.rank] = position;
+  }
+};
+
+/// Adds up pieces of gradients of one token, for up to `warp_elements` columns, in the order of their positions.
+template <class T, class Token>
+struct SumPieces {
+  RowsToAdd<T, Token> rows;
+  const TokenPlace* places;
+  const std::int64_t* order;
+  float* partials;
+
+  HALFSTEP_HOST_DEVICE std::int64_t column_tasks() const { return (rows.width + compute::warp_elements - 1) / compute::warp_elements; }
+  std::int64_t team_tasks() const { return rows.count * column_tasks(); }
+  std::int64_t team_width() const { return compute::warp_elements; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const std::int64_t position = task / column_tasks(), width = rows.width;
+    const TokenPlace place = places[position];
+    if (!place.begins_a_piece()) return;
+    const bool is_all = place.pieces() == 1;
+    float* const to = is_all ? rows.row_of(position) : partials + place.partial() * width;
+    const T* const gradient = rows.gradient;
+    const std::int64_t* const positions = order + place.rank;
+    const std::int64_t size = place.piece_size();
+    const bool aligned = width % 4 == 0 && compute::begins_a_four(gradient) && compute::begins_a_four(to);
+    const auto on_four = [&](std::int64_t column) {
+      compute::Four<float> sum{};
+      if (is_all) sum = compute::load_four(to + column);
+      for (std::int64_t i = 0; i < size; ++i) {
+        const auto from = compute::load_four(gradient + positions[i] * width + column);
+        for (int k = 0; k < 4; ++k) sum.of[k] += static_cast<float>(from.of[k]);
+      }
+      compute::store_four(to + column, sum);
+    };
+    const auto on_rest = [&](std::int64_t column, std::int64_t count) {
+      for (std::int64_t j = column; j < column + count; ++j) {
+        float sum = is_all ? to[j] : 0.0f;
+        for (std::int64_t i = 0; i < size; ++i) sum += static_cast<float>(gradient[positions[i] * width + j]);
+        to[j] = sum;
+      }
+    };
+    compute::for_each_four(team, task % column_tasks() * compute::warp_elements, width, aligned, on_four, on_rest);
+  }
+};
+
+/// Adds up the pieces of the tokens that have several, at the position where such a token comes first.
+template <class T, class Token>
+struct JoinPieces {
+  RowsToAdd<T, Token> rows;
+  const TokenPlace* places;
+  const float* partials;
+
+  std::int64_t team_tasks() const { return rows.count; }
+  std::int64_t team_width() const { return rows.width; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t position) const {
+    const TokenPlace place = places[position];
+    if (place.before != 0 || place.pieces() == 1) return;
+    float* const to = rows.row_of(position);
+    const float* const from = partials + place.partial() * rows.width;
+    team.for_each(rows.width, [&](std::int64_t column) {
+      float sum = to[column];
+      for (std::int64_t piece = 0; piece < place.pieces(); ++piece) sum += from[piece * rows.width + column];
+      to[column] = sum;
+    });
+  }
+};
+
+/// Without atomic additions, and without a word from the host, which need not know the tokens: the order of every sum
+/// depends on the tokens alone.
+template <class Device, class T, class Token>
+  requires(!Device::shares_host_memory)
+void add_to_rows(Device& device, Arena<Device>& arena, const RowsToAdd<T, Token>& rows) {
+  auto* const places = arena.template allocate<TokenPlace>(rows.count);
+  auto* const order = arena.template allocate<std::int64_t>(rows.count);
+  const std::int64_t pieces = rows.count / TokenPlace::of_piece;
+  float* const partials = arena.template allocate<float>(pieces * rows.width);
+  compute::for_each_task(device, rows.count, SortTokens<Token>{rows.tokens, rows.count, places, order});
+  compute::for_each_task(device, rows.count, SumPieces<T, Token>{rows, places, order, partials});
+  if (pieces > 1) compute::for_each_task(device, rows.count, JoinPieces<T, Token>{rows, places, partials});
+}
+
+}  // namespace halfstep::detail
