@@ -80,7 +80,7 @@ template <class T>
 struct ScatterPatches {
   Window2d window;
   const float* patches;
-  std::int64_t first_image, count;
+  std::int64_t first_image, image_count;
   std::int64_t begin_line, end_line;
   /// The images' sums; null where these lines are all that the images have.
   float* sums;
@@ -103,7 +103,7 @@ struct ScatterPatches {
     }
   }
 
-  std::int64_t team_tasks() const { return count * window.height; }
+  std::int64_t team_tasks() const { return image_count * window.height; }
   std::int64_t team_width() const { return window.width * window.channels; }
   template <class Team>
   HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
