@@ -1,0 +1,238 @@
+// The whole trainer on the device Cuda, held against the host's: kernels run on the CPU by the double of the runtime,
+// products by that of cuBLASLt.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <halfstep/halfstep.hpp>
+#include <halfstep/state/capture.hpp>
+#include <halfstep/state/restore.hpp>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cuda/double/cuda_runtime.hpp"
+#include "support/classifier.hpp"
+
+BOOST_AUTO_TEST_SUITE(trainer_tests)
+
+using namespace halfstep;
+using halfstep::test::all_parameters;
+using halfstep::test::Points;
+
+namespace cuda_trainer_test {
+
+/// Two layers and dropout; one layer's width is no multiple of anything.
+struct Model {
+  Linear hidden{5, 37}, output{37, 3};
+  template <class Visitor>
+  void parameters(Visitor&& visit) {
+    visit("hidden", hidden);
+    visit("output", output);
+  }
+  template <class Tape>
+  auto forward(Tape& tape, const Tensor<const float>& inputs) const {
+    return output(tape, dropout(tape, gelu(tape, hidden(tape, inputs)), 0.25f));
+  }
+  template <class Tape>
+  Loss loss(Tape& tape, const Points& points) const {
+    return cross_entropy(tape, forward(tape, points.images()), points.targets());
+  }
+};
+
+template <class Policy, class D>
+using TrainerOn = Trainer<Model, AdamW, Policy, D>;
+
+template <class Policy, class D>
+TrainerOn<Policy, D> new_trainer() {
+  return TrainerOn<Policy, D>(Model(), {.learning_rate = warmup_cosine(0.02f, 5, 50)},
+                              {.clip_norm = 0.5f, .seed = 3, .parameters = {parameters_named("*.bias").no_decay()}});
+}
+
+/// The batch of a step: now and then one that overflows every 16-bit type, or whose loss is not finite.
+Points batch_of(int step) {
+  Points points(19, 5, 3, static_cast<std::uint32_t>(step + 1));
+  if (step == 3 || step == 17) points.inputs[40] = 3e38f;
+  if (step == 9) points.inputs[0] = std::numeric_limits<float>::quiet_NaN();
+  return points;
+}
+
+bool is_near(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) == std::isnan(b);
+  if (std::isinf(a) || std::isinf(b)) return a == b;
+  return std::abs(a - b) <= tolerance * (std::abs(a) + std::abs(b) + 1e-3);
+}
+
+template <class Policy>
+void compare_fifty_steps(double tolerance) {
+  auto host = new_trainer<Policy, Host>();
+  auto cuda = new_trainer<Policy, Cuda>();
+  int skipped = 0;
+  for (int step = 0; step < 50; ++step) {
+    const Points points = batch_of(step);
+    const StepReport a = host.step(points).report();
+    const StepReport b = cuda.step(points).report();
+    BOOST_TEST_CONTEXT("step " << step) {
+      BOOST_TEST((a.outcome == b.outcome));
+      BOOST_TEST((a.skip_cause == b.skip_cause));
+      BOOST_TEST((a.scale_change == b.scale_change));
+      BOOST_TEST(a.next_scale == b.next_scale);
+      BOOST_TEST(a.learning_rate == b.learning_rate);
+      BOOST_TEST(a.schedule_position == b.schedule_position);
+      BOOST_TEST(a.first_non_finite.tensor == b.first_non_finite.tensor);
+      BOOST_TEST(a.first_non_finite.index == b.first_non_finite.index);
+      BOOST_TEST(is_near(a.loss, b.loss, tolerance), a.loss << " and " << b.loss);
+      BOOST_TEST(is_near(a.gradient_norm, b.gradient_norm, tolerance), a.gradient_norm << " and " << b.gradient_norm);
+    }
+    skipped += a.outcome == Outcome::skipped ? 1 : 0;
+  }
+  BOOST_TEST(skipped > 0);
+  BOOST_TEST((host.state() == cuda.state()));
+  const auto expected = all_parameters(host), weights = all_parameters(cuda);
+  for (std::size_t i = 0; i < weights.size(); ++i) BOOST_TEST_REQUIRE(is_near(expected[i], weights[i], 20 * tolerance));
+}
+
+}  // namespace cuda_trainer_test
+
+using namespace cuda_trainer_test;
+
+BOOST_AUTO_TEST_CASE(fifty_steps_end_as_on_the_host_in_float32) { compare_fifty_steps<Float32Policy>(1e-5); }
+BOOST_AUTO_TEST_CASE(fifty_steps_end_as_on_the_host_in_float16) { compare_fifty_steps<Float16ScaledPolicy>(2e-3); }
+BOOST_AUTO_TEST_CASE(fifty_steps_end_as_on_the_host_in_bfloat16) { compare_fifty_steps<BFloat16Policy>(2e-2); }
+
+BOOST_AUTO_TEST_CASE(a_warm_step_launches_allocates_nothing_and_never_waits) {
+  auto trainer = new_trainer<Float16ScaledPolicy, Cuda>();
+  std::vector<Points> batches;
+  for (int i = 0; i < 40; ++i) batches.push_back(batch_of(i));
+  for (int i = 0; i < 20; ++i) trainer.step(batches[static_cast<std::size_t>(i)]).report();
+  const Points& points = batches[21];
+  (void)trainer.evaluate(points);
+
+  halfstep_test::reset_cuda_calls();
+  for (int i = 0; i < 4; ++i) trainer.step(points);
+  const auto calls = halfstep_test::cuda_calls();
+  // Forward: cast, gelu, dropout, rows of the loss, their sum and its rounding. Backward: cross-entropy, dropout, gelu,
+  // two column sums of two launches each.  A step's own: micro-batch, measure, decide, update.
+  BOOST_TEST(calls.launches == 4 * (6 + 3 + 2 * 2 + 4));
+  BOOST_TEST(calls.matmuls == 4 * (2 + 3));
+  BOOST_TEST(calls.device_allocations == 0);
+  BOOST_TEST(calls.device_frees == 0);
+  BOOST_TEST(calls.memsets == 0);
+  BOOST_TEST(calls.stream_waits == 0);
+  BOOST_TEST(calls.event_waits == 0);
+  BOOST_TEST(calls.copies_on_device == 0);
+  BOOST_TEST(calls.copies_to_device == 4 * 2);  // the batch: images and labels
+  BOOST_TEST(calls.copies_to_host == 4);        // the report
+}
+
+BOOST_AUTO_TEST_CASE(reports_may_be_read_late_in_any_order_or_never) {
+  auto trainer = new_trainer<Float16ScaledPolicy, Cuda>();
+  auto patient = new_trainer<Float16ScaledPolicy, Cuda>();
+  std::vector<StepTicket> tickets;
+  std::vector<StepReport> expected;
+  for (int step = 0; step < 40; ++step) {
+    const Points points = batch_of(step);
+    tickets.push_back(trainer.step(points));
+    expected.push_back(patient.step(points).report());
+  }
+  for (const std::size_t step : {39u, 3u, 0u, 17u}) {
+    const StepReport& report = tickets[step].report();
+    BOOST_TEST(report.attempts == expected[step].attempts);
+    BOOST_TEST((report.outcome == expected[step].outcome));
+    BOOST_TEST(report.next_scale == expected[step].next_scale);
+    BOOST_TEST((report.loss == expected[step].loss || std::isnan(report.loss)));
+  }
+  BOOST_TEST((trainer.state() == patient.state()));
+}
+
+BOOST_AUTO_TEST_CASE(a_ticket_outlives_its_trainer) {
+  std::vector<StepTicket> kept;
+  {
+    auto trainer = new_trainer<BFloat16Policy, Cuda>();
+    kept.push_back(trainer.step(batch_of(0)));
+  }
+  BOOST_TEST(kept[0].report().attempts == 1);
+}
+
+namespace cuda_trainer_test {
+struct Impatient : Float16ScaledPolicy {
+  static constexpr std::int64_t stop_after_skips = 2;
+};
+}  // namespace cuda_trainer_test
+
+BOOST_AUTO_TEST_CASE(training_is_stopped_by_the_report_of_the_skip_or_by_the_next_step_once) {
+  const Points bad = batch_of(3), good = batch_of(0);
+  {
+    auto trainer = new_trainer<Impatient, Cuda>();
+    trainer.step(bad).report();
+    const StepTicket last = trainer.step(bad);
+    BOOST_CHECK_EXCEPTION(last.report(), TrainingStopped,
+                          [](const TrainingStopped& stopped) { return stopped.report.skipped_in_a_row == 2; });
+    BOOST_TEST(trainer.step(good).report().applied());
+  }
+  {
+    auto trainer = new_trainer<Impatient, Cuda>();
+    trainer.step(bad);
+    trainer.step(bad);
+    (void)trainer.state();
+    BOOST_CHECK_THROW(
+        for (int i = 0; i < 4; ++i) trainer.step(good), TrainingStopped);
+    BOOST_TEST(trainer.step(good).report().applied());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(accumulated_and_clipped_by_hand_it_is_what_the_host_computes) {
+  const auto run = [](auto trainer) {
+    for (int window = 0; window < 6; ++window) {
+      trainer.accumulate(batch_of(2 * window));
+      trainer.accumulate(batch_of(2 * window + 1));
+      auto unscaled = trainer.close_window().unscale();
+      unscaled.clip_norm(0.25f);
+      unscaled.clip_value(0.05f);
+      trainer.apply(std::move(unscaled)).report();
+    }
+    trainer.accumulate(batch_of(1));
+    trainer.abandon();
+    return std::pair(all_parameters(trainer), trainer.state());
+  };
+  const auto [expected, host] = run(new_trainer<Float32Policy, Host>());
+  const auto [weights, cuda] = run(new_trainer<Float32Policy, Cuda>());
+  BOOST_TEST((host == cuda));
+  BOOST_TEST(cuda.skipped > 0);
+  for (std::size_t i = 0; i < weights.size(); ++i) BOOST_TEST_REQUIRE(is_near(expected[i], weights[i], 1e-4));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_goes_on_on_either) {
+  auto first = new_trainer<Float16ScaledPolicy, Cuda>();
+  for (int step = 0; step < 6; ++step) first.step(batch_of(step));
+  first.accumulate(batch_of(6));  // the window is open, and travels
+  const StateFile file = capture(first);
+  auto second = new_trainer<Float16ScaledPolicy, Cuda>();
+  second.step(batch_of(0));
+  restore(second, file);
+  auto third = new_trainer<Float16ScaledPolicy, Host>();
+  restore(third, file);
+  for (int step = 7; step < 12; ++step) {
+    for (auto* trainer : {&first, &second}) {
+      trainer->accumulate(batch_of(step));
+      trainer->update();
+    }
+    third.accumulate(batch_of(step));
+    third.update();
+  }
+  BOOST_TEST(all_parameters(first) == all_parameters(second));
+  BOOST_TEST((first.state() == second.state()));
+  BOOST_TEST((third.state() == second.state()));
+}
+
+BOOST_AUTO_TEST_CASE(a_schedule_of_the_users_is_checked_without_waiting_and_refused_where_it_has_no_rate) {
+  struct Falling {
+    HALFSTEP_HOST_DEVICE float operator()(std::int64_t position) const { return position < 3 ? 0.01f : -1.0f; }
+  };
+  Trainer<Model, BasicAdamW<Falling>, BFloat16Policy, Cuda> trainer(Model(), {.learning_rate = Falling()});
+  const Points points = batch_of(0);
+  for (int step = 0; step < 3; ++step) trainer.step(points);
+  BOOST_CHECK_THROW(trainer.step(points), ConfigurationError);
+  BOOST_TEST(trainer.state().update_number == 3);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
