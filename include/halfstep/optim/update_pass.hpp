@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <halfstep/compute/chunks.hpp>
 #include <halfstep/compute/four.hpp>
@@ -21,6 +21,14 @@ struct UpdateFacts {
   Coefficients coefficients{};
 };
 
+/// The flat buffers of an optimizer's moments, readable on every device; std::array's operators are not.
+template <int Count>
+struct MomentPointers {
+  float* of[Count > 0 ? Count : 1];
+  HALFSTEP_HOST_DEVICE constexpr float*& operator[](std::size_t i) { return of[i]; }
+  HALFSTEP_HOST_DEVICE constexpr float* operator[](std::size_t i) const { return of[i]; }
+};
+
 /// One chunk of the update: reads each gradient once, unscales and clips it, moves the optimizer's moments
 /// and the master weight, and writes the working copy, all in one pass. `working` is null where the masters
 /// are the working copy. Where the step is not applied, and for parameters without a gradient in this window,
@@ -33,7 +41,7 @@ struct UpdateChunk {
   const float* gradients;
   float* masters;
   Compute* working;
-  std::array<float*, Optimizer::moments> moments;
+  MomentPointers<Optimizer::moments> moments;
   const UpdateFacts<typename Optimizer::Coefficients>* facts;
   std::int64_t chunk_count = 0;
 
