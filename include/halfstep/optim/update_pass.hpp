@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <halfstep/compute/chunks.hpp>
-#include <halfstep/compute/four.hpp>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/numeric/convert.hpp>
 #include <halfstep/optim/optimizer.hpp>
 #include <halfstep/scaling/clip.hpp>

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include <halfstep/compute/chunks.hpp>
-#include <halfstep/compute/four.hpp>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <halfstep/scaling/step_state.hpp>
