@@ -99,6 +99,8 @@ cudaError_t planned(const char* call) {
 }
 
 void flush(CUstream_st* stream) {
+  if (stream->waiting.empty()) return;
+  const halfstep_test::DeviceMemoryOpen open;
   while (!stream->waiting.empty()) {
     const Work work = std::move(stream->waiting.front());
     stream->waiting.pop_front();
