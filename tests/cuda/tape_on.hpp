@@ -93,7 +93,13 @@ struct TapeOn {
         parameters(device, model, seed),
         tape(device, parameters),
         seed_of_loss(device, 1) {
-    tape.begin(Pass::training);
+    begin();
+  }
+  void begin(RandomPass random = {}) {
+    parameters.clear_gradients();
+    kept_floats_.clear();
+    kept_halves_.clear();
+    tape.begin(Pass::training, random);
   }
 
   /// A variable of these values. Its gradient is `gradients()[n]` after the backward pass, for the n-th.

@@ -123,15 +123,29 @@ class Rerun {
   };
 
   /// Brings values that were taken back to the front of what is free. They may overlap what they were: the
-  /// copy goes forward in pieces no longer than the way.
+  /// copy goes forward in pieces no longer than the way. On a GPU, where every piece is a call of its own, a short
+  /// way is not gone: the values stay, with what lies before them.
   template <class T>
   static Tensor<T> keep(Tape& tape, const Tensor<const T>& values) {
+    constexpr std::size_t most_pieces = 4;
+    const auto mark = tape.values_.mark();
     const Tensor<T> kept = tape.template allocate<T>(values.shape());
     const auto bytes = static_cast<std::size_t>(values.size()) * sizeof(T);
     auto* const to = reinterpret_cast<std::byte*>(kept.data());
     const auto* const from = reinterpret_cast<const std::byte*>(values.data());
     const auto way = static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(from) -
                                               reinterpret_cast<std::uintptr_t>(to));
+    if constexpr (!Tape::DeviceType::shares_host_memory) {
+      if (way != 0 && way < bytes / most_pieces) {
+        tape.values_.rollback(mark);
+        const auto reach = static_cast<std::int64_t>(way + bytes);
+        if (tape.values_.template allocate<std::byte>(reach) == to) {
+          return Tensor<T>(reinterpret_cast<T*>(to + way), values.shape());
+        }
+        tape.values_.rollback(mark);
+        tape.template allocate<T>(values.shape());
+      }
+    }
     for (std::size_t done = 0; way != 0 && done < bytes; done += way) {
       tape.device().copy(to + done, from + done, (std::min)(way, bytes - done));
       if (way >= bytes) break;
