@@ -40,8 +40,9 @@ Result result_on(const Function& function) {
   session.backward(session.weighted_sum(y, random_numbers(y.size(), -1.0f, 1.0f, 21)));
   BOOST_TEST(halfstep_test::cuda_calls().stream_waits == 0);
   BOOST_TEST(halfstep_test::cuda_calls().copies_to_host == 0);
-  Result result{session.values(y), session.template gradients<typename Policy::compute_type>(), {}};
-  if (!std::is_same_v<typename Policy::compute_type, float>) result.float_gradients = session.template gradients<float>();
+  using T = typename Policy::compute_type;
+  Result result{session.values(y), session.template gradients<T>(), {}};
+  if (!std::is_same_v<T, float>) result.float_gradients = session.template gradients<float>();
   return result;
 }
 

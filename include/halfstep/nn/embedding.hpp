@@ -51,7 +51,9 @@ struct LookUpRows {
     }
   }
 
-  HALFSTEP_HOST_DEVICE std::int64_t column_tasks() const { return (width + compute::warp_elements - 1) / compute::warp_elements; }
+  HALFSTEP_HOST_DEVICE std::int64_t column_tasks() const {
+    return (width + compute::warp_elements - 1) / compute::warp_elements;
+  }
   std::int64_t team_tasks() const { return count * column_tasks(); }
   std::int64_t team_width() const { return compute::warp_elements; }
   template <class Team>

@@ -76,8 +76,8 @@ struct AddPlaces {
   }
 };
 
-/// Sorts by counting, for each position, who comes before it: for as many tokens as a batch has, faster than a sort in
-/// several passes.
+/// Sorts by counting, for each position, who comes before it: for as many tokens as a batch has, faster than a
+/// sort in several passes.
 template <class Token>
 struct SortTokens {
   const Token* tokens;
@@ -110,7 +110,9 @@ struct SumPieces {
   const std::int64_t* order;
   float* partials;
 
-  HALFSTEP_HOST_DEVICE std::int64_t column_tasks() const { return (rows.width + compute::warp_elements - 1) / compute::warp_elements; }
+  HALFSTEP_HOST_DEVICE std::int64_t column_tasks() const {
+    return (rows.width + compute::warp_elements - 1) / compute::warp_elements;
+  }
   std::int64_t team_tasks() const { return rows.count * column_tasks(); }
   std::int64_t team_width() const { return compute::warp_elements; }
   template <class Team>
