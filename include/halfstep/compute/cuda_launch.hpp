@@ -15,7 +15,7 @@ inline constexpr int block_threads = 256;
 #if defined(__CUDACC__)
 
 template <class Kernel>
-__global__ void __launch_bounds__(block_threads) run_kernel(const __grid_constant__ Kernel kernel) {
+__global__ void __launch_bounds__(block_threads, 1) run_kernel(const __grid_constant__ Kernel kernel) {
   kernel(static_cast<std::int64_t>(blockIdx.x));
 }
 
