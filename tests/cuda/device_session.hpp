@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/nn/store_gradient.hpp>
@@ -65,6 +66,15 @@ struct GiveGradient {
   }
 };
 
+/// A small workspace: opening and closing the memory of a GPU of the tests takes time by the page.
+template <class D>
+typename D::Options options_of_test() {
+  if constexpr (D::shares_host_memory)
+    return {};
+  else
+    return {.workspace_bytes = std::size_t{1} << 16};
+}
+
 /// A tape on a device, with a model's parameters, and what is to be compared with another device's.
 template <class P, class D, class Model>
 struct DeviceSession {
@@ -117,7 +127,7 @@ struct DeviceSession {
     }
   }
 
-  D device;
+  D device{options_of_test<D>()};
   Model model;
   ParameterStore<Compute, D> parameters;
   Tape<Policy, D> tape;

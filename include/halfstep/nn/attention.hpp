@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <halfstep/compute/for_each.hpp>
@@ -10,12 +9,16 @@
 #include <halfstep/nn/attention_forward.hpp>
 #include <halfstep/nn/cast.hpp>
 #include <halfstep/nn/variable.hpp>
+#include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/option_fault.hpp>
 #include <halfstep/policy/operation.hpp>
 #include <halfstep/tensor/tensor.hpp>
 #include <span>
 #include <string>
 #include <utility>
+#if HALFSTEP_WITH_CUDA
+#include <halfstep/nn/cuda_attention.hpp>
+#endif
 
 namespace halfstep {
 
@@ -163,6 +166,16 @@ struct AttentionNode {
       kernel.key_gradient = {all.keys, k.accumulate};
       kernel.value_gradient = {all.values, v.accumulate};
     }
+    if constexpr (Tape::DeviceType::shares_host_memory) {
+      compute_by_tiles(tape, kernel);
+    } else {
+      attend_backward_by_products(tape, kernel);
+    }
+  }
+
+ private:
+  template <class Tape>
+  void compute_by_tiles(Tape& tape, AttentionBackward<T>& kernel) const {
     if (const std::int64_t size = AttentionBackward<T>::partials_size(shape)) {
       kernel.partials = tape.arena().template allocate<float>(size);
     }
@@ -180,7 +193,7 @@ Variable<T> record_attention(Tape& tape, AttentionShape shape, const Variable<T>
                              const AttentionViews<const T>& views, std::span<const std::int64_t> lengths) {
   if (!lengths.empty()) {
     const auto copy = tape.template allocate<std::int64_t>({shape.batch});
-    std::copy(lengths.begin(), lengths.end(), copy.data());
+    tape.device().upload(copy.data(), lengths.data(), lengths.size_bytes());
     shape.lengths = copy.data();
   }
   const std::int64_t columns = shape.heads * shape.width;
@@ -188,8 +201,12 @@ Variable<T> record_attention(Tape& tape, AttentionShape shape, const Variable<T>
   auto* const rows = tape.arena().template allocate<AttentionRow>(shape.batch * shape.heads * shape.queries);
   const HeadsView<T> output{result.data(), shape.queries, shape.width, columns};
   const AttentionForward<T> kernel{shape, views.queries, views.keys, views.values, output, rows};
-  compute::detail::for_each_tile(tape.device(), kernel.grid(compute::detail::max_threads()),
-                                 kernel.scratch_floats(), kernel);
+  if constexpr (Tape::DeviceType::shares_host_memory) {
+    compute::detail::for_each_tile(tape.device(), kernel.grid(compute::detail::max_threads()),
+                                   kernel.scratch_floats(), kernel);
+  } else {
+    attend_by_products(tape, kernel);
+  }
   AttentionNode<T, Inputs> node{shape, {}, views, output, rows};
   bool wants_gradient = false;
   for (int i = 0; i < Inputs; ++i) {
@@ -216,6 +233,10 @@ Variable<T> record_attention(Tape& tape, AttentionShape shape, const Variable<T>
 /// accumulators are float. Keys that no query sees are not read, whatever lies there, and get a gradient of
 /// zero. A query that sees no key, in a sequence of length 0, gives zeros and gets zeros. The bits are the
 /// same for every number of threads.
+///
+/// A GPU computes it by products of whole matrices, for as many queries and heads at a time as their scores
+/// have room in a fixed memory. Probabilities and the gradients of scores are rounded to the operands' type
+/// there before they are multiplied, as its matrix units take nothing else; their sums are float still.
 ///
 /// Throws ConfigurationError for heads that key_value_heads does not divide, a negative position, a scale
 /// that is negative or not finite; ShapeError for tensors that do not fit together or are empty and for

@@ -52,13 +52,6 @@ struct AttentionBackwardScratch {
   }
 };
 
-/// Where a gradient of an attention's input goes; nowhere without data.
-template <class T>
-struct HeadsTarget {
-  HeadsView<T> view;
-  bool accumulate = false;
-};
-
 /// P = exp(scale (S - maximum)) / sum in the place of S, and dS = P (dP - delta) in the place of dP.
 struct ScoreGradients {
   const float *maximum, *inverse_sum, *delta;

@@ -4,6 +4,7 @@
 #include <halfstep/compute/matmul_tiles.hpp>
 #include <halfstep/compute/matrix.hpp>
 #include <halfstep/compute/portable_kernel.hpp>
+#include <halfstep/numeric/host_device.hpp>
 #include <type_traits>
 
 namespace halfstep::detail {
@@ -27,14 +28,16 @@ struct AttentionShape {
   bool causal;
   std::int64_t first_query_position;
   float scale;
-  /// Valid keys of each sequence; null where all are.
+  /// Valid keys of each sequence, in the device's memory; null where all are.
   const std::int64_t* lengths;
 
+  /// Heads of keys and values, of all sequences.
+  std::int64_t items() const { return batch * key_value_heads; }
   /// Query heads that share a head of keys and values.
-  std::int64_t group() const { return heads / key_value_heads; }
+  HALFSTEP_HOST_DEVICE std::int64_t group() const { return heads / key_value_heads; }
   std::int64_t blocks() const { return compute::detail::ceil_divide(queries, attention_block); }
   /// Keys from the first on that a query sees. It never falls from one query to the next.
-  std::int64_t visible_keys(std::int64_t sequence, std::int64_t query) const {
+  HALFSTEP_HOST_DEVICE std::int64_t visible_keys(std::int64_t sequence, std::int64_t query) const {
     const std::int64_t length = lengths != nullptr ? lengths[sequence] : keys;
     // Written so that no position is too large.
     return causal && query < length - first_query_position - 1 ? first_query_position + query + 1 : length;
@@ -56,6 +59,13 @@ struct HeadsView {
                            std::int64_t count) const {
     return compute::matrix(data + (sequence * rows + first) * leading + head * width, count, width, leading);
   }
+};
+
+/// Where a gradient of an attention's input goes; nowhere without data.
+template <class T>
+struct HeadsTarget {
+  HeadsView<T> view;
+  bool accumulate = false;
 };
 
 /// What the backward pass needs to know of a query's softmax: p = exp(scale (score - maximum)) / sum, over
