@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdint>
 #include <halfstep/device/device.hpp>
+#include <halfstep/nn/convolution.hpp>
+#include <halfstep/nn/im2col.hpp>
 #include <halfstep/nn/pooling.hpp>
 #include <halfstep/nn/rotary.hpp>
 #include <limits>
@@ -52,6 +55,28 @@ void compare_pooling(const PoolingCase& pooling) {
   }
 }
 
+struct OneConvolution {
+  Convolution2d layer;
+  template <class Visitor>
+  void parameters(Visitor&& visit) {
+    visit("layer", layer);
+  }
+};
+
+template <class Policy>
+void compare_convolution(const Convolution2d& layer, const Shape& images) {
+  using T = typename Policy::compute_type;
+  BOOST_TEST_CONTEXT("weight " << layer.weight.shape.text() << ", images " << images.text()) {
+    compare_devices<Policy>(OneConvolution{layer}, [&](auto& session) {
+      const std::int64_t patch = layer.weight.shape.size() / layer.out_channels();
+      const auto x = session.template input<T>("x", images, patch);
+      const auto y = session.model.layer(session.tape, x);
+      session.keep("y", y, patch);
+      session.backward(y, 4 * y.shape().rows());
+    });
+  }
+}
+
 }  // namespace cuda_images_test
 using namespace cuda_images_test;
 
@@ -63,6 +88,52 @@ BOOST_AUTO_TEST_CASE(pooling_is_that_of_the_host) {
     compare_pooling<Float32Policy>(pooling);
     compare_pooling<BFloat16Policy>(pooling);
   }
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_are_those_of_the_host) {
+  compare_convolution<Float32Policy>({3, 5, 3, {.padding = 1}}, {2, 5, 7, 3});
+  compare_convolution<Float16ScaledPolicy>({2, 4, {2, 3}, {.stride = 2, .padding = {1, 2}, .bias = false}},
+                                           {3, 7, 6, 2});
+  compare_convolution<Float32Policy>({4, 2, 1}, {2, 3, 5, 4});
+  compare_convolution<Float32Policy>({2, 2, 1, {.stride = {1, 2}}}, {0, 3, 4, 2});
+}
+
+BOOST_AUTO_TEST_CASE(patches_that_come_in_several_parts_are_added_up_as_at_once) {
+  Cuda cuda;
+  const detail::Window2d window = detail::window_over("a window", {2, 6, 5, 3}, {3, 2}, {2, 1}, {1, 1});
+  const std::int64_t columns = window.area() * window.channels;
+  const auto numbers = random_numbers(window.rows() * columns, -1.0f, 1.0f);
+  const auto scattered = [&](std::int64_t lines_at_once) {
+    Arena<Cuda> arena(cuda);
+    const Shape shape{window.batch, window.height, window.width, window.channels};
+    const Tensor<float> images(arena.allocate<float>(shape.size()), shape);
+    float* const sums = arena.allocate<float>(shape.size());
+    float* const patches = arena.allocate<float>(lines_at_once * window.out_width * columns);
+    for (std::int64_t image = 0; image < window.batch; ++image) {
+      for (std::int64_t line = 0; line < window.out_height; line += lines_at_once) {
+        const std::int64_t first = image * window.out_height + line,
+                           count = (std::min)(lines_at_once, window.out_height - line);
+        cuda.upload(patches, numbers.data() + first * window.out_width * columns,
+                    static_cast<std::size_t>(count * window.out_width * columns) * sizeof(float));
+        const detail::ScatterPatches<float> kernel{window,
+                                                   patches,
+                                                   image,
+                                                   1,
+                                                   first,
+                                                   first + count,
+                                                   sums,
+                                                   line == 0,
+                                                   line + count == window.out_height,
+                                                   {images.data(), false}};
+        compute::for_each_task(cuda, window.height, kernel);
+      }
+    }
+    return downloaded_floats(cuda, Tensor<const float>(images));
+  };
+  const auto at_once = scattered(window.out_height);
+  BOOST_TEST(scattered(1) == at_once, boost::test_tools::per_element());
+  BOOST_TEST(scattered(2) == at_once, boost::test_tools::per_element());
+  for (const float value : at_once) BOOST_TEST(is_finite(value));
 }
 
 BOOST_AUTO_TEST_CASE(rotary_positions_are_those_of_the_host) {
