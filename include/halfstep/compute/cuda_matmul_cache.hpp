@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <halfstep/compute/cuda_blas.hpp>
 #include <halfstep/compute/cuda_matmul_plan.hpp>
@@ -52,13 +53,21 @@ class CudaMatmuls {
     if (status != CUBLAS_STATUS_SUCCESS) refuse("cublasLtMatmul", problem, operands, status, "");
   }
 
-  /// Room for sums in float; it grows to what was needed most and then stays. What an earlier product left is in it.
+  /// Room for sums in float, in which is what an earlier product left. Where it is too small it gets a larger one
+  /// beside it: a captured graph may still write to the first.
   float* reserve_sums(Cuda& device, std::int64_t count) {
-    if (sums_.size() < count) sums_ = Buffer<float, Cuda>(device, count);
-    return sums_.data();
+    if (sums_.empty() || sums_.back().size() < count) {
+      const std::int64_t twice = sums_.empty() ? 0 : 2 * sums_.back().size();
+      sums_.emplace_back(device, (std::max)(count, twice));
+    }
+    return sums_.back().data();
   }
 
-  std::size_t bytes() const { return workspace_.bytes() + sums_.bytes(); }
+  std::size_t bytes() const {
+    std::size_t total = workspace_.bytes();
+    for (const auto& sums : sums_) total += sums.bytes();
+    return total;
+  }
   std::size_t size() const { return plans_.size(); }
   /// How often cuBLASLt was asked for an algorithm so far: constant once a program is warm.
   std::size_t asked() const { return asked_; }
@@ -109,7 +118,7 @@ class CudaMatmuls {
 
   BlasHandle handle_;
   Buffer<std::byte, Cuda> workspace_;
-  Buffer<float, Cuda> sums_;
+  std::vector<Buffer<float, Cuda>> sums_;
   std::unordered_map<CudaProblem, Entry, CudaProblemHash> plans_;
   std::uint64_t clock_ = 0;
   std::size_t asked_ = 0;
