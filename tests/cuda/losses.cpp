@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(infinite_and_undefined_logits_show_as_on_the_host) {
                                              {-infinity, -infinity, -infinity}};
   for (const auto& row : rows) {
     for (const int label : {0, 1}) {
-      for (const float smoothing : {0.0f, 0.1f}) {
+      for (const float smoothing : {0.0f, 0.1f, 1.0f}) {
         BOOST_TEST_CONTEXT(row[0] << ' ' << row[1] << ' ' << row[2] << ", label " << label) {
           const std::vector<std::uint8_t> labels{static_cast<std::uint8_t>(label)};
           check_devices_agree<Float32Policy>({1, 3}, row, 1.0f, entropy_of(labels, {.label_smoothing = smoothing}));

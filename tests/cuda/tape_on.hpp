@@ -102,12 +102,13 @@ struct TapeOn {
     tape.begin(Pass::training, random);
   }
 
-  /// A variable of these values. Its gradient is `gradients()[n]` after the backward pass, for the n-th.
+  /// A variable of these values, which begin `shift` elements behind the device's alignment. Its gradient is
+  /// `gradients()[n]` after the backward pass, for the n-th.
   template <class T>
-  Variable<T> input(Shape shape, const std::vector<float>& numbers) {
+  Variable<T> input(Shape shape, const std::vector<float>& numbers, std::int64_t shift = 0) {
     std::vector<T> values;
     for (const float number : numbers) values.push_back(static_cast<T>(number));
-    const Tensor<T> tensor = tape.template allocate<T>(shape);
+    const Tensor<T> tensor(tape.template allocate<T>({shift + shape.size()}).data() + shift, shape);
     device.upload(tensor.data(), values.data(), values.size() * sizeof(T));
     auto& kept = kept_of<T>();
     kept.reserve(16);

@@ -20,6 +20,14 @@ concept TeamKernel = requires(const Kernel kernel, std::int64_t task) {
   kernel.run(Block{}, task);
 };
 
+/// An element-wise kernel that can also be given the four elements from i on at once, where `takes_fours()` says that
+/// its memory is aligned to them: a GPU reads and writes them by one instruction.
+template <class Kernel>
+concept FoursKernel = requires(const Kernel kernel, std::int64_t i) {
+  { kernel.takes_fours() } -> std::same_as<bool>;
+  kernel.on_four(i);
+};
+
 namespace detail {
 
 /// Elements that one block of an element-wise pass handles: four a thread, so that several reads are under way at once.
@@ -32,12 +40,27 @@ struct EachElement {
 
   HALFSTEP_HOST_DEVICE void operator()(std::int64_t block) const {
     const std::int64_t begin = block * block_elements;
+    if constexpr (FoursKernel<Function>) {
+      if (function.takes_fours()) return by_fours(begin);
+    }
     if (begin + block_elements <= size) {
       for (int k = 0; k < block_elements / Block::size(); ++k) {
         function(begin + Block::rank() + k * static_cast<std::int64_t>(Block::size()));
       }
     } else {
       for (std::int64_t i = begin + Block::rank(); i < size; i += Block::size()) function(i);
+    }
+  }
+
+ private:
+  HALFSTEP_HOST_DEVICE void by_fours(std::int64_t begin) const {
+    const std::int64_t end = begin + block_elements < size ? begin + block_elements : size;
+    for (std::int64_t i = begin + 4 * Block::rank(); i < end; i += 4 * Block::size()) {
+      if (i + 4 <= end) {
+        function.on_four(i);
+      } else {
+        for (std::int64_t k = i; k < end; ++k) function(k);
+      }
     }
   }
 };

@@ -16,6 +16,20 @@ HALFSTEP_HOST_DEVICE inline bool begins_a_four(const T* data) {
   return reinterpret_cast<std::uintptr_t>(data) % sizeof(Four<T>) == 0;
 }
 
+template <class T>
+HALFSTEP_HOST_DEVICE inline Four<float> floats_of(const Four<T>& values) {
+  Four<float> floats;
+  for (int k = 0; k < 4; ++k) floats.of[k] = static_cast<float>(values.of[k]);
+  return floats;
+}
+/// Each rounded to T.
+template <class T>
+HALFSTEP_HOST_DEVICE inline Four<T> four_of(const Four<float>& floats) {
+  Four<T> values;
+  for (int k = 0; k < 4; ++k) values.of[k] = static_cast<T>(floats.of[k]);
+  return values;
+}
+
 /// A warp's share of an element-wise pass: the elements [begin, begin + warp_elements) as far as they are below `size`,
 /// four a lane. Calls `on_four(i)` where all four are there and `aligned` says that they may be read as a four, else
 /// `on_rest(i, count)`.

@@ -74,11 +74,29 @@ struct AddChunk {
     const auto term = [&](std::int64_t i) {
       return static_cast<float>(a[begin + i]) + static_cast<float>(b[place_in_period(place + i)]);
     };
-    team.for_each(left < compute::warp_elements ? left : compute::warp_elements, term,
-                  [&](std::int64_t i, float value) { store_value(sum, begin + i, value); });
+    if (takes_fours()) {
+      const auto on_four = [&](std::int64_t i) {
+        auto values = compute::floats_of(compute::load_four(a + i));
+        const auto others = compute::floats_of(compute::load_four(b + place_in_period(place + (i - begin))));
+        for (int k = 0; k < 4; ++k) values.of[k] = values.of[k] + others.of[k];
+        compute::store_four(sum + i, compute::four_of<S>(values));
+      };
+      const auto on_rest = [&](std::int64_t i, std::int64_t count) {
+        for (std::int64_t k = i - begin; k < i - begin + count; ++k) store_value(sum, begin + k, term(k));
+      };
+      compute::for_each_four(team, begin, size, true, on_four, on_rest);
+    } else {
+      team.for_each(left < compute::warp_elements ? left : compute::warp_elements, term,
+                    [&](std::int64_t i, float value) { store_value(sum, begin + i, value); });
+    }
   }
 
  private:
+  /// Where b repeats no four of the sum may see the end of one repetition and the beginning of the next.
+  HALFSTEP_HOST_DEVICE bool takes_fours() const {
+    return (period == size || period % 4 == 0) && compute::begins_a_four(a) && compute::begins_a_four(b) &&
+           compute::begins_a_four(sum);
+  }
   /// `place % period` for a place at most a task behind the period; 64-bit divisions are slow on a GPU.
   HALFSTEP_HOST_DEVICE std::int64_t place_in_period(std::int64_t place) const {
     if (place < period) return place;
@@ -119,6 +137,13 @@ struct GradientOfTerms {
     if (a.data != nullptr) store_gradient(a, i, gradient);
     if (b.data != nullptr) store_gradient(b, i, gradient);
   }
+  HALFSTEP_HOST_DEVICE bool take_fours() const {
+    return compute::begins_a_four(a.data) && compute::begins_a_four(b.data);
+  }
+  HALFSTEP_HOST_DEVICE void store_four(std::int64_t i, const compute::Four<float>& gradient) const {
+    if (a.data != nullptr) store_four_gradients(a, i, gradient);
+    if (b.data != nullptr) store_four_gradients(b, i, gradient);
+  }
 };
 
 /// For two terms of the sum's own shape: hands the gradient on to one of them where that is possible.
@@ -146,8 +171,18 @@ struct AddGradientChunk {
   HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const std::int64_t begin = task * compute::warp_elements, left = size - begin;
     const auto value = [&](std::int64_t i) { return static_cast<float>(gradient[begin + i]); };
-    team.for_each(left < compute::warp_elements ? left : compute::warp_elements, value,
-                  [&](std::int64_t i, float dy) { terms.store(begin + i, dy); });
+    if (terms.take_fours() && compute::begins_a_four(gradient)) {
+      const auto on_four = [&](std::int64_t i) {
+        terms.store_four(i, compute::floats_of(compute::load_four(gradient + i)));
+      };
+      const auto on_rest = [&](std::int64_t i, std::int64_t count) {
+        for (std::int64_t k = i; k < i + count; ++k) terms.store(k, static_cast<float>(gradient[k]));
+      };
+      compute::for_each_four(team, begin, size, true, on_four, on_rest);
+    } else {
+      team.for_each(left < compute::warp_elements ? left : compute::warp_elements, value,
+                    [&](std::int64_t i, float dy) { terms.store(begin + i, dy); });
+    }
   }
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <halfstep/compute/convert.hpp>
 #include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/tensor/tensor.hpp>
@@ -22,6 +23,13 @@ struct CastGradientKernel {
   GradientTarget<From> input_gradient;
   HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
     store_gradient(input_gradient, i, static_cast<float>(output_gradient[i]));
+  }
+
+  HALFSTEP_HOST_DEVICE bool takes_fours() const {
+    return compute::begins_a_four(output_gradient) && compute::begins_a_four(input_gradient.data);
+  }
+  HALFSTEP_HOST_DEVICE void on_four(std::int64_t i) const {
+    store_four_gradients(input_gradient, i, compute::floats_of(compute::load_four(output_gradient + i)));
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/host_device.hpp>
@@ -19,6 +20,15 @@ struct ElementwiseKernel {
   HALFSTEP_INLINE HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
     output[i] = static_cast<T>(function.value(static_cast<float>(input[i])));
   }
+
+  HALFSTEP_HOST_DEVICE bool takes_fours() const {
+    return compute::begins_a_four(input) && compute::begins_a_four(output);
+  }
+  HALFSTEP_HOST_DEVICE void on_four(std::int64_t i) const {
+    auto values = compute::floats_of(compute::load_four(input + i));
+    for (float& value : values.of) value = function.value(value);
+    compute::store_four(output + i, compute::four_of<T>(values));
+  }
 };
 
 /// dx = dy f'(x), in float, rounded once.
@@ -31,6 +41,17 @@ struct ElementwiseGradientKernel {
   HALFSTEP_INLINE HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
     const float x = static_cast<float>(input[i]);
     store_gradient(input_gradient, i, function.gradient(x, static_cast<float>(output_gradient[i])));
+  }
+
+  HALFSTEP_HOST_DEVICE bool takes_fours() const {
+    return compute::begins_a_four(input) && compute::begins_a_four(output_gradient) &&
+           compute::begins_a_four(input_gradient.data);
+  }
+  HALFSTEP_HOST_DEVICE void on_four(std::int64_t i) const {
+    const auto x = compute::floats_of(compute::load_four(input + i));
+    auto values = compute::floats_of(compute::load_four(output_gradient + i));
+    for (int k = 0; k < 4; ++k) values.of[k] = function.gradient(x.of[k], values.of[k]);
+    store_four_gradients(input_gradient, i, values);
   }
 };
 

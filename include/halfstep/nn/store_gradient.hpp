@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/nn/variable.hpp>
 #include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
@@ -20,6 +21,16 @@ HALFSTEP_HOST_DEVICE inline void store_gradient(const GradientTarget<T>& target,
   const float before = detail::float_of(detail::bits_of(static_cast<float>(target.data[i])) & kept);
 #endif
   target.data[i] = static_cast<T>(before + value);
+}
+
+/// The same for the elements from i on, on a GPU. Requires memory aligned to four elements.
+template <class T>
+HALFSTEP_HOST_DEVICE inline void store_four_gradients(const GradientTarget<T>& target, std::int64_t i,
+                                                      compute::Four<float> values) {
+  compute::Four<float> before{};
+  if (target.accumulate) before = compute::floats_of(compute::load_four(target.data + i));
+  for (int k = 0; k < 4; ++k) values.of[k] = before.of[k] + values.of[k];
+  compute::store_four(target.data + i, compute::four_of<T>(values));
 }
 
 }  // namespace halfstep

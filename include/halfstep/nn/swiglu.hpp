@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <halfstep/compute/for_each.hpp>
+#include <halfstep/compute/fours.hpp>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/cast.hpp>
 #include <halfstep/nn/elementwise.hpp>
@@ -35,6 +36,16 @@ struct SwigluKernel {
   HALFSTEP_INLINE HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
     result[i] = static_cast<T>(SiluFunction{}.value(static_cast<float>(gate[i])) * static_cast<float>(up[i]));
   }
+
+  HALFSTEP_HOST_DEVICE bool takes_fours() const {
+    return compute::begins_a_four(gate) && compute::begins_a_four(up) && compute::begins_a_four(result);
+  }
+  HALFSTEP_HOST_DEVICE void on_four(std::int64_t i) const {
+    const auto x = compute::floats_of(compute::load_four(gate + i));
+    auto values = compute::floats_of(compute::load_four(up + i));
+    for (int k = 0; k < 4; ++k) values.of[k] = SiluFunction{}.value(x.of[k]) * values.of[k];
+    compute::store_four(result + i, compute::four_of<T>(values));
+  }
 };
 
 /// The gradients of those of the two that want one, in one pass.
@@ -52,6 +63,26 @@ struct SwigluGradientKernel {
       store_gradient(gate_gradient, i, SiluFunction{}.gradient(x, dy * static_cast<float>(up[i])));
     }
     if constexpr (wants_up) store_gradient(up_gradient, i, dy * SiluFunction{}.value(x));
+  }
+
+  HALFSTEP_HOST_DEVICE bool takes_fours() const {
+    // A gradient that nobody wants is null, at which fours begin.
+    return compute::begins_a_four(gate) && compute::begins_a_four(up) && compute::begins_a_four(result_gradient) &&
+           compute::begins_a_four(gate_gradient.data) && compute::begins_a_four(up_gradient.data);
+  }
+  HALFSTEP_HOST_DEVICE void on_four(std::int64_t i) const {
+    const auto x = compute::floats_of(compute::load_four(gate + i));
+    const auto dy = compute::floats_of(compute::load_four(result_gradient + i));
+    compute::Four<float> values;
+    if constexpr (wants_gate) {
+      values = compute::floats_of(compute::load_four(up + i));
+      for (int k = 0; k < 4; ++k) values.of[k] = SiluFunction{}.gradient(x.of[k], dy.of[k] * values.of[k]);
+      store_four_gradients(gate_gradient, i, values);
+    }
+    if constexpr (wants_up) {
+      for (int k = 0; k < 4; ++k) values.of[k] = dy.of[k] * SiluFunction{}.value(x.of[k]);
+      store_four_gradients(up_gradient, i, values);
+    }
   }
 };
 
