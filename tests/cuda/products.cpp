@@ -1,3 +1,4 @@
+#include <halfstep/nn/attention.hpp>
 #include <halfstep/nn/convolution.hpp>
 #include <halfstep/nn/embedding.hpp>
 #include <halfstep/nn/head_cross_entropy.hpp>
@@ -69,6 +70,14 @@ struct RunHead {
   }
 };
 
+struct RunAttention {
+  template <class Session>
+  void operator()(Session& session) const {
+    const auto heads = session.template input<typename Session::Compute>("heads", {2, 5, 18}, 5);
+    session.backward(attention(session.tape, heads, {.heads = 2, .causal = true}), 5);
+  }
+};
+
 struct Fixture {
   Fixture() {
     reset_blas_calls();
@@ -94,13 +103,16 @@ BOOST_AUTO_TEST_CASE(layers_that_multiply_give_what_they_give_on_the_host) {
 }
 
 BOOST_AUTO_TEST_CASE(every_product_of_float_operands_is_tensor_float32_under_the_policy_that_says_so) {
-  for (const bool head : {false, true}) {
+  const auto check = [](const auto& run) {
     reset_blas_calls();
     DeviceSession<TensorFloat32Policy, Cuda, Products> session(Products{});
-    head ? RunHead{}(session) : RunThem{}(session);
+    run(session);
     BOOST_TEST(blas_calls().matmuls > 0);
     BOOST_TEST(blas_calls().tensor_float32_matmuls == blas_calls().matmuls);
-  }
+  };
+  check(RunThem{});
+  check(RunHead{});
+  check(RunAttention{});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

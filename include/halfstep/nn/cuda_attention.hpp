@@ -11,6 +11,7 @@
 #include <halfstep/nn/attention_forward.hpp>
 #include <halfstep/nn/attention_teams.hpp>
 #include <halfstep/numeric/traits.hpp>
+#include <halfstep/policy/operation.hpp>
 #include <type_traits>
 
 namespace halfstep::detail {
@@ -136,7 +137,9 @@ class AttentionProducts {
   void multiply(const AttentionTile& tile, const compute::MatrixBatch<const T>& a,
                 const compute::MatrixBatch<const T>& b, const compute::MatrixBatch<float>& result,
                 bool accumulate) {
-    compute::batched_matmul(tape_.device(), tile.items, a, b, result, {.accumulate = accumulate});
+    compute::batched_matmul(
+        tape_.device(), tile.items, a, b, result,
+        {.accumulate = accumulate, .tensor_float32 = uses_tensor_float32<typename Tape::Policy>});
   }
 
   Tape& tape_;
