@@ -191,4 +191,18 @@ BOOST_AUTO_TEST_CASE(one_thread_and_several_give_the_same_bits) {
 }
 #endif
 
+BOOST_AUTO_TEST_CASE(what_the_caller_knows_of_the_window_is_handed_on) {
+  const MeasurePartial partial{4.0, -1};
+  const compute::SegmentChunk chunk{0, 1, 0};
+  for (const bool has_gradients : {true, false}) {
+    for (const bool loss_finite : {true, false}) {
+      const GradientFacts facts = join_partials(&partial, &chunk, 1, has_gradients, loss_finite);
+      BOOST_TEST(facts.has_gradients == has_gradients);
+      BOOST_TEST(facts.loss_finite == loss_finite);
+      BOOST_TEST(facts.gradients_finite);
+      BOOST_TEST(facts.sum_of_squares == 4.0);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 #include <halfstep/compute/vectorize.hpp>
 #include <halfstep/device/arena.hpp>
 #include <halfstep/device/host.hpp>
+#include <halfstep/numeric/host_device.hpp>
 
 namespace halfstep::compute {
 

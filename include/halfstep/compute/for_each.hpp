@@ -16,6 +16,7 @@
 
 #include <halfstep/compute/vectorize.hpp>
 #include <halfstep/device/host.hpp>
+#include <halfstep/numeric/host_device.hpp>
 
 // Of a marked loop that it could not vectorise clang says so in every program, and mostly here, where passes are called.
 // Nothing is wrong with such a program.

@@ -4,6 +4,7 @@
 
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/device/arena.hpp>
+#include <halfstep/numeric/host_device.hpp>
 
 namespace halfstep::compute {
 

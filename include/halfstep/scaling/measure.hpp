@@ -127,8 +127,6 @@ inline GradientFacts join_partials(const MeasurePartial* partials, const compute
   GradientFacts facts;
   facts.has_gradients = has_gradients;
   facts.loss_finite = loss_finite;
-  facts.gradients_finite = true;
-  facts.sum_of_squares = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     facts.sum_of_squares += partials[i].sum_of_squares;
     if (facts.gradients_finite && partials[i].first_non_finite >= 0) {

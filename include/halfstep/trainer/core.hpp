@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <halfstep/nn/tape.hpp>
+#include <halfstep/numeric/host_device.hpp>
 #include <halfstep/optim/update_pass.hpp>
 #include <halfstep/scaling/gradients.hpp>
 #include <halfstep/scaling/measure.hpp>
