@@ -33,6 +33,26 @@ void compare_norm(const Shape& shape, const Layer& layer) {
   }
 }
 
+/// The input gets a gradient from elsewhere too, and a part of the window has been before.
+template <class Policy, class A, class B, class Layer>
+void compare_residual(const Shape& shape, const Layer& layer) {
+  BOOST_TEST_CONTEXT("shape " << shape.text()) {
+    compare_devices<Policy>(random_norm(layer), [&](auto& session) {
+      for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+        session.tape.begin(Pass::training);
+        const auto x = session.template input<A>("x", shape, 16);
+        const auto branch = session.template input<B>("branch", shape, 16);
+        const auto [sum, normed] = session.model.norm.add(session.tape, x, branch);
+        const auto [sum_again, normed_again] = session.model.norm.add(session.tape, sum, normed);
+        session.keep("sum", sum);
+        session.keep("normed", normed);
+        session.keep("sum again", sum_again);
+        session.backward(normed_again, 8 * shape.rows());
+      }
+    });
+  }
+}
+
 }  // namespace cuda_normalization_test
 using namespace cuda_normalization_test;
 
@@ -42,6 +62,14 @@ BOOST_AUTO_TEST_CASE(norms_and_their_gradients_are_those_of_the_host) {
     compare_norm<NormsInFloat16, float16>(shape, RmsNorm{shape.columns()});
   }
   compare_norm<Float32Policy, float>({5, 33}, LayerNorm{33, {.bias = false}});
+}
+
+BOOST_AUTO_TEST_CASE(norms_of_a_residual_sum_are_those_of_the_host) {
+  for (const Shape& shape : {Shape{5, 12}, Shape{7, 40}}) {
+    compare_residual<Float32Policy, float, float>(shape, LayerNorm{shape.columns()});
+    compare_residual<BFloat16Policy, float, bfloat16>(shape, LayerNorm{shape.columns()});
+    compare_residual<NormsInFloat16, float16, float16>(shape, RmsNorm{shape.columns()});
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_weight_gets_no_gradient) {

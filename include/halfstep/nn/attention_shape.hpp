@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <halfstep/compute/matmul_tiles.hpp>
 #include <halfstep/compute/matrix.hpp>
@@ -54,7 +55,8 @@ struct HeadsView {
   std::int64_t leading = 0;
 
   /// A view that may write is also one that may only read.
-  operator HeadsView<const T>() const requires(!std::is_const_v<T>) { return {data, rows, width, leading}; }
+  template <std::same_as<const T> U>
+  requires(!std::is_const_v<T>) operator HeadsView<U>() const { return {data, rows, width, leading}; }
   compute::Matrix<T> block(std::int64_t sequence, std::int64_t head, std::int64_t first,
                            std::int64_t count) const {
     return compute::matrix(data + (sequence * rows + first) * leading + head * width, count, width, leading);

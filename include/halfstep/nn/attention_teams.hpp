@@ -43,7 +43,9 @@ struct PackHeads {
     const bool is_seen =
         !are_keys || position < shape.visible_keys(item / shape.key_value_heads, shape.queries - 1);
     const T* const source = from.data + heads_offset(shape, from.rows, from.leading, group(), item, position);
-    Team::for_each(count, [&](std::int64_t i) { to[task * count + i] = is_seen ? source[i] : T{}; });
+    Team::for_each(
+        count, [&](std::int64_t i) { return is_seen ? source[i] : T{}; },
+        [&](std::int64_t i, T value) { to[task * count + i] = value; });
   }
 };
 
@@ -131,17 +133,23 @@ struct ScoreGradientRows {
     const AttentionTileRow at(shape, tile, task);
     const AttentionRow row = statistics[at.place];
     const float delta = deltas[at.place];
-    Team::for_each(tile.keys, [&](std::int64_t key) {
-      const std::int64_t i = task * tile.leading + key;
-      float p = 0.0f, gradient = 0.0f;
-      if (key < at.visible) {
-        p = math::exp((scores[i] - row.maximum) * shape.scale) * row.inverse_sum;
-        gradient = p * (probability_gradients[i] - delta);
-      }
-      probabilities[i] = static_cast<T>(p);
-      score_gradients[i] = static_cast<T>(gradient);
+    const std::int64_t begin = task * tile.leading;
+    const auto both = [&](std::int64_t key) {
+      if (key >= at.visible) return Gradient{0.0f, 0.0f};
+      const std::int64_t i = begin + key;
+      const float p = math::exp((scores[i] - row.maximum) * shape.scale) * row.inverse_sum;
+      return Gradient{p, p * (probability_gradients[i] - delta)};
+    };
+    Team::for_each(tile.keys, both, [&](std::int64_t key, const Gradient& gradient) {
+      probabilities[begin + key] = static_cast<T>(gradient.probability);
+      score_gradients[begin + key] = static_cast<T>(gradient.of_score);
     });
   }
+
+ private:
+  struct Gradient {
+    float probability, of_score;
+  };
 };
 
 /// rowsum(dO O) of each query of each head. A task is a row of the tensors.
@@ -193,18 +201,15 @@ struct StoreHeads {
         to.view.data + heads_offset(shape, to.view.rows, to.view.leading, heads, item, position),
         to.accumulate};
     const std::int64_t head = sequence * shape.heads + item % shape.key_value_heads * shape.group();
-    Team::for_each(heads * shape.width, [&](std::int64_t i) {
+    const auto value = [&](std::int64_t i) {
       const float by =
           statistics == nullptr
               ? factor
               : factor * statistics[(head + i / shape.width) * shape.queries + position].inverse_sum;
-      const float value = is_seen ? source[i] * by : 0.0f;
-      if (target.accumulate) {
-        store_gradient(target, i, value);
-      } else {
-        target.data[i] = static_cast<T>(value);
-      }
-    });
+      return is_seen ? source[i] * by : 0.0f;
+    };
+    Team::for_each(heads * shape.width, value,
+                   [&](std::int64_t i, float sum) { store_gradient(target, i, sum); });
   }
 };
 

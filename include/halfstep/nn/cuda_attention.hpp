@@ -10,7 +10,6 @@
 #include <halfstep/nn/attention_backward.hpp>
 #include <halfstep/nn/attention_forward.hpp>
 #include <halfstep/nn/attention_teams.hpp>
-#include <halfstep/numeric/traits.hpp>
 #include <halfstep/policy/operation.hpp>
 #include <type_traits>
 
@@ -44,8 +43,8 @@ struct AttentionCut {
   /// Rows of the largest tile.
   std::int64_t rows(const AttentionShape& shape) const { return items * queries * shape.group(); }
 
-  /// Calls `function(tile)` for each tile, of some items the last queries first, because they see the most keys;
-  /// then `end_of_items(first, count)` for these items.
+  /// Calls `function(tile)` for each tile, of some items the last queries first, because they see the most
+  /// keys; then `end_of_items(first, count)` for these items.
   template <class Function, class End>
   void for_each_tile(const AttentionShape& shape, const Function& function, const End& end_of_items) const {
     for (std::int64_t item = 0; item < shape.items(); item += items) {

@@ -62,13 +62,14 @@ struct GatherPatches {
     const std::int64_t left = in_image % window.out_width * window.stride_width - window.padding_width;
     const std::int64_t channels = window.channels, line = window.kernel_width * channels;
     const std::int64_t columns = window.area() * channels;
-    Team::for_each(columns, [&](std::int64_t i) {
+    const auto seen = [&](std::int64_t i) {
       const std::int64_t y = top + i / line, in_line = left * channels + i % line;
       const bool is_pixel =
           y >= 0 && y < window.height && in_line >= 0 && in_line < window.width * channels;
       const std::int64_t from = (image * window.height + y) * window.width * channels + in_line;
-      patches[row * columns + i] = is_pixel ? images[from] : T{};
-    });
+      return is_pixel ? images[from] : T{};
+    };
+    Team::for_each(columns, seen, [&](std::int64_t i, T value) { patches[row * columns + i] = value; });
   }
 };
 

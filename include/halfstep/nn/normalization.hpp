@@ -133,6 +133,7 @@ struct StoredRows {
   const X* values;
   const X* at(std::int64_t offset, std::int64_t) const { return values + offset; }
   HALFSTEP_HOST_DEVICE float element(std::int64_t i) const { return static_cast<float>(values[i]); }
+  static constexpr bool are_made = false;
 };
 template <class A, class B, class S>
 struct SummedRows {
@@ -144,9 +145,10 @@ struct SummedRows {
     return sum + offset;
   }
   HALFSTEP_HOST_DEVICE float element(std::int64_t i) const {
-    sum[i] = static_cast<S>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
-    return static_cast<float>(sum[i]);
+    return static_cast<float>(static_cast<S>(static_cast<float>(a[i]) + static_cast<float>(b[i])));
   }
+  static constexpr bool are_made = true;
+  HALFSTEP_HOST_DEVICE void store(std::int64_t i, float value) const { sum[i] = static_cast<S>(value); }
 };
 
 /// What TeamRow loads in the forward pass.
@@ -197,11 +199,16 @@ struct NormalizeRows {
     const TeamRow<Team, 32, Load> row(blocks.width, Load{input, index * blocks.width});
     const RowNorm norm = Rule::measure(row, epsilon);
     if (Team::leads()) norms[index] = norm;
-    Y* const y = result + index * blocks.width;
-    row.for_each([&](int, std::int64_t j, float x) {
+    const std::int64_t begin = index * blocks.width;
+    if constexpr (Rows::are_made) {
+      row.for_each([](std::int64_t, float x) { return x; },
+                   [&](std::int64_t j, float x) { input.store(begin + j, x); });
+    }
+    const auto y = [&](std::int64_t j, float x) {
       const float value = (x - norm.center) * norm.scale * weight[j];
-      y[j] = static_cast<Y>(bias == nullptr ? value : value + bias[j]);
-    });
+      return bias == nullptr ? value : value + bias[j];
+    };
+    row.for_each(y, [&](std::int64_t j, float value) { store_value(result, begin + j, value); });
   }
 };
 
@@ -252,16 +259,8 @@ struct GoesNowhere {
   explicit operator bool() const { return false; }
   template <class X>
   void store(const X*, std::int64_t, std::int64_t) const {}
+  HALFSTEP_HOST_DEVICE void store(std::int64_t, float) const {}
 };
-
-/// The same for element i alone.
-template <class X>
-HALFSTEP_HOST_DEVICE void store_onward(const GoesNowhere&, X, std::int64_t) {}
-template <class A, class B, class X>
-HALFSTEP_HOST_DEVICE void store_onward(const GradientOfTerms<A, B>& terms, X gradient, std::int64_t i) {
-  if (terms.a.data != nullptr) store_gradient(terms.a, i, static_cast<float>(gradient));
-  if (terms.b.data != nullptr) store_gradient(terms.b, i, static_cast<float>(gradient));
-}
 
 /// What TeamRow loads in the backward pass: the output's gradient, the weight and the normalised input.
 struct NormElement {
@@ -339,10 +338,14 @@ struct NormGradientRows {
     if constexpr (Rule::centers) mean = row.mean([](const NormElement& element) { return element.weighted(); });
     const float slope =
         row.mean([](const NormElement& element) { return element.weighted() * element.normalized; });
-    row.for_each([&](int, std::int64_t j, const NormElement& element) {
-      store_gradient(input_gradient, begin + j,
-                     scale * ((element.weighted() - mean) - element.normalized * slope));
-      store_onward(onward, input_gradient.data[begin + j], begin + j);
+    const auto gradient = [&](std::int64_t j, const NormElement& element) {
+      const float own = scale * ((element.weighted() - mean) - element.normalized * slope);
+      return input_gradient.accumulate ? static_cast<float>(input_gradient.data[begin + j]) + own : own;
+    };
+    row.for_each(gradient, [&](std::int64_t j, float value) {
+      const X stored = static_cast<X>(value);
+      input_gradient.data[begin + j] = stored;
+      onward.store(begin + j, static_cast<float>(stored));
     });
   }
   HALFSTEP_HOST_DEVICE float* partial_of(float* partials, std::int64_t task) const {

@@ -106,15 +106,24 @@ struct RotaryRows {
   template <class Team>
   HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t row) const {
     const std::int64_t pairs = table.pairs, angles = row % table.positions * pairs;
-    Team::for_each(width / 2, [&](std::int64_t i) {
-      const std::int64_t head = row * width + i / pairs * 2 * pairs;
-      const GradientTarget<T> to_a{to.data + head, to.accumulate}, to_b{to_a.data + pairs, to.accumulate};
-      turn_pair(from + head, from + head + pairs, to_a, to_b, table.cosines + angles, table.sines + angles,
-                i % pairs);
+    const auto first_of_pair = [&](std::int64_t i) { return row * width + i / pairs * 2 * pairs + i % pairs; };
+    const auto turned = [&](std::int64_t i) {
+      const std::int64_t a = first_of_pair(i), angle = angles + i % pairs;
+      const float x = static_cast<float>(from[a]), y = static_cast<float>(from[a + pairs]);
+      const float cosine = table.cosines[angle], sine = backwards ? -table.sines[angle] : table.sines[angle];
+      return Pair{x * cosine - y * sine, y * cosine + x * sine};
+    };
+    Team::for_each(width / 2, turned, [&](std::int64_t i, const Pair& pair) {
+      const std::int64_t a = first_of_pair(i);
+      store_gradient(to, a, pair.first);
+      store_gradient(to, a + pairs, pair.second);
     });
   }
 
  private:
+  struct Pair {
+    float first, second;
+  };
   void turn(std::int64_t head, const float* cosines, const float* sines) const {
     const std::int64_t pairs = table.pairs;
     const T* a = from + head;
@@ -123,7 +132,7 @@ struct RotaryRows {
     HALFSTEP_SIMD
     for (std::int64_t i = 0; i < pairs; ++i) turn_pair(a, b, to_a, to_b, cosines, sines, i);
   }
-  HALFSTEP_INLINE HALFSTEP_HOST_DEVICE static void turn_pair(const T* a, const T* b,
+  HALFSTEP_INLINE static void turn_pair(const T* a, const T* b,
                                                              const GradientTarget<T>& to_a,
                                                              const GradientTarget<T>& to_b,
                                                              const float* cosines, const float* sines,

@@ -57,6 +57,32 @@ class TeamRow {
     }
   }
 
+  /// The same for `store(j, compute(j, value))`. Several are computed before the first is stored, see
+  /// Team::for_each.
+  template <class Compute, class Store>
+  HALFSTEP_HOST_DEVICE void for_each(const Compute& compute, const Store& store) const {
+    if (!is_row_kept<Team, Most>(width_)) {
+      return Team::for_each(
+          width_, [&](std::int64_t j) { return compute(j, load_(j)); }, store);
+    }
+    constexpr int step = 4;
+    HALFSTEP_UNROLL
+    for (int group = 0; group < Most; group += step) {
+      if (group * Team::size() >= width_) break;
+      decltype(compute(std::int64_t{}, kept_[0])) computed[step];
+      HALFSTEP_UNROLL
+      for (int k = 0; k < step; ++k) {
+        const std::int64_t j = Team::rank() + (group + k) * Team::size();
+        if (j < width_) computed[k] = compute(j, kept_[group + k]);
+      }
+      HALFSTEP_UNROLL
+      for (int k = 0; k < step; ++k) {
+        const std::int64_t j = Team::rank() + (group + k) * Team::size();
+        if (j < width_) store(j, computed[k]);
+      }
+    }
+  }
+
   /// The mean of `term(value)` over the row, in every thread.
   template <class Term>
   HALFSTEP_HOST_DEVICE float mean(const Term& term) const {
