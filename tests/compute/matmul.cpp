@@ -111,14 +111,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(random_products_meet_the_reference_in_double, Pair
     for (In& value : b) value = convert_to<In>(normal(generator));
     matmul(host, matrix(a.data(), shape.m, shape.k), matrix(b.data(), shape.k, shape.n),
            matrix(result.data(), shape.m, shape.n));
+    const std::vector<double> left(a.begin(), a.end()), right(b.begin(), b.end());
     double worst = 0;
     for (std::int64_t i = 0; i < shape.m; ++i) {
       for (std::int64_t j = 0; j < shape.n; ++j) {
         double sum = 0;
-        for (std::int64_t k = 0; k < shape.k; ++k) {
-          sum += static_cast<double>(a[static_cast<std::size_t>(i * shape.k + k)]) *
-                 static_cast<double>(b[static_cast<std::size_t>(k * shape.n + j)]);
-        }
+        const double* const row = left.data() + i * shape.k;
+        const double* const column = right.data() + j;
+        for (std::int64_t k = 0; k < shape.k; ++k) sum += row[k] * column[k * shape.n];
         const double rounding = is_16bit<Out> ? static_cast<double>(numeric_traits<Out>::epsilon) / 2 : 0.0;
         const double tolerance = 5e-6 * std::sqrt(static_cast<double>(shape.k)) + rounding * std::abs(sum);
         const double error =
