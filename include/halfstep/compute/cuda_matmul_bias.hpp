@@ -10,6 +10,14 @@
 
 namespace halfstep::compute::detail {
 
+/// Of a batch whose matrices are no transposed views: the index-th element, row by row and matrix by matrix.
+template <class Out>
+HALFSTEP_HOST_DEVICE Out& element_of(const MatrixBatch<Out>& batch, std::int64_t index) {
+  const std::int64_t row = index / batch.first.columns, item = row / batch.first.rows;
+  return batch.first.data[item * batch.stride + (row - item * batch.first.rows) * batch.first.leading +
+                          (index - row * batch.first.columns)];
+}
+
 /// What the result of a product starts from: its bias, or zeros where that is null, plus what was there if the
 /// product accumulates.
 template <class Out>
@@ -19,10 +27,8 @@ struct StartFromBias {
   bool accumulate;
 
   HALFSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    const std::int64_t columns = result.first.columns, column = index % columns;
-    const std::int64_t row = index / columns % result.first.rows, item = index / columns / result.first.rows;
-    Out& out = result.first.data[item * result.stride + row * result.first.leading + column];
-    const float start = bias == nullptr ? 0.0f : convert_to<float>(bias[column]);
+    Out& out = element_of(result, index);
+    const float start = bias == nullptr ? 0.0f : convert_to<float>(bias[index % result.first.columns]);
     out = convert_to<Out>(accumulate ? start + convert_to<float>(out) : start);
   }
 };
@@ -35,10 +41,9 @@ struct AddProductAndBias {
   const float* products;
 
   HALFSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    const std::int64_t columns = result.first.columns, column = index % columns;
-    const std::int64_t row = index / columns % result.first.rows, item = index / columns / result.first.rows;
-    Out& out = result.first.data[item * result.stride + row * result.first.leading + column];
-    out = convert_to<Out>(products[index] + convert_to<float>(bias[column]) + convert_to<float>(out));
+    Out& out = element_of(result, index);
+    const float added = convert_to<float>(bias[index % result.first.columns]);
+    out = convert_to<Out>(products[index] + added + convert_to<float>(out));
   }
 };
 

@@ -1,21 +1,14 @@
 #include "cublaslt.hpp"
 
-#include <halfstep/numeric/bfloat16.hpp>
-#include <halfstep/numeric/bits.hpp>
-#include <halfstep/numeric/float16.hpp>
-
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <map>
 #include <mutex>
 
 #include "cublaslt_problem.hpp"
+#include "cublaslt_product.hpp"
 #include "cuda_runtime.hpp"
 
-using halfstep::bfloat16;
-using halfstep::float16;
 using namespace halfstep_test;
 
 struct cublasLtContext {
@@ -41,7 +34,6 @@ struct State {
   std::vector<Offered> offered;
   std::map<std::string, cublasStatus_t> failures;
   Offer offer = Offer::everything;
-  bool uses_workspace = true;
 };
 State& state() {
   static State* const one = new State;
@@ -69,93 +61,13 @@ std::uint32_t alignment_of(const void* memory) {
   return static_cast<std::uint32_t>(address & (~address + 1));
 }
 
-/// Nearest, as the conversion instruction does; ties away from zero.
-float tensor_float32(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7f800000u) == 0x7f800000u) return value;
-  return std::bit_cast<float>((bits + 0x1000u) & 0xffffe000u);
-}
-float load(cudaDataType_t type, const void* data, std::int64_t index) {
-  if (type == CUDA_R_16F) return static_cast<float>(static_cast<const float16*>(data)[index]);
-  if (type == CUDA_R_16BF) return static_cast<float>(static_cast<const bfloat16*>(data)[index]);
-  return static_cast<const float*>(data)[index];
-}
-void store(cudaDataType_t type, void* data, std::int64_t index, float value) {
-  if (type == CUDA_R_16F) {
-    static_cast<float16*>(data)[index] = float16(value);
-  } else if (type == CUDA_R_16BF) {
-    static_cast<bfloat16*>(data)[index] = bfloat16(value);
-  } else {
-    static_cast<float*>(data)[index] = value;
-  }
-}
-
-/// The numbers of one matrix as float, by columns and without gaps.
-std::vector<float> gather(const BlasLayout& layout, const void* data, std::int64_t item, bool as_tensor_float32) {
-  std::vector<float> values;
-  values.reserve(layout.rows * layout.columns);
-  for (std::int64_t j = 0; j < static_cast<std::int64_t>(layout.columns); ++j) {
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(layout.rows); ++i) {
-      const float value = load(layout.type, data, item * layout.stride + j * layout.leading + i);
-      values.push_back(as_tensor_float32 ? tensor_float32(value) : value);
-    }
-  }
-  return values;
-}
-
-struct Product {
-  BlasProblem problem;
-  float alpha, beta;
-  const void *a, *b, *c, *bias;
-  void* d;
-  std::byte* workspace;
-  std::size_t workspace_bytes;
-
-  /// Sums in float, in whose precision the order of terms is seen; C is not read where beta is 0.
-  void operator()() const {
-    const DeviceMemoryOpen open;
-    // An algorithm may leave anything in its workspace.
-    if (workspace_bytes > 0) {
-      std::memset(workspace, 0xff, (std::min)(workspace_bytes, std::size_t{4096}));
-      workspace[workspace_bytes - 1] = std::byte{0xff};
-    }
-    const auto& [operation, a_layout, b_layout, c_layout, d_layout] = problem;
-    const bool rounded = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    const auto rows = static_cast<std::int64_t>(d_layout.rows), columns = static_cast<std::int64_t>(d_layout.columns);
-    const auto depth = static_cast<std::int64_t>(problem.depth());
-    const auto step = [](bool as_is, const BlasLayout& layout) {
-      const auto stored = static_cast<std::int64_t>(layout.rows);
-      return as_is ? std::array{std::int64_t{1}, stored} : std::array{stored, std::int64_t{1}};
-    };
-    const auto [a_row, a_column] = step(operation.a == CUBLAS_OP_N, a_layout);
-    const auto [b_row, b_column] = step(operation.b == CUBLAS_OP_N, b_layout);
-    for (std::int64_t item = 0; item < d_layout.count; ++item) {
-      const std::vector<float> left = gather(a_layout, a, item, rounded), right = gather(b_layout, b, item, rounded);
-      for (std::int64_t j = 0; j < columns; ++j) {
-        for (std::int64_t i = 0; i < rows; ++i) {
-          float sum = 0;
-          for (std::int64_t k = 0; k < depth; ++k) {
-            sum += left[static_cast<std::size_t>(i * a_row + k * a_column)] *
-                   right[static_cast<std::size_t>(k * b_row + j * b_column)];
-          }
-          sum *= alpha;
-          const std::int64_t place = item * d_layout.stride + j * d_layout.leading + i;
-          if (beta != 0.0f) sum += beta * load(c_layout.type, c, place);
-          if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += load(d_layout.type, bias, i);
-          store(d_layout.type, d, place, sum);
-        }
-      }
-    }
-  }
-};
-
 bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
   return x < y + b_bytes && y < x + a_bytes;
 }
 
 /// Of what is seen when the product is given: addresses and workspace.
-std::string fault_of_memory(const Product& product, const Offered& offered, std::size_t workspace_given) {
+std::string fault_of_memory(const BlasProduct& product, const Offered& offered, std::size_t workspace_given) {
   const BlasProblem& problem = product.problem;
   const auto bytes = [](const BlasLayout& layout) {
     return static_cast<std::size_t>(layout.extent()) * layout.element_bytes();
@@ -212,7 +124,6 @@ std::vector<std::string> take_blas_violations() {
   return std::exchange(state().violations, {});
 }
 void set_offer(Offer offer) { state().offer = offer; }
-void set_uses_workspace(bool uses) { state().uses_workspace = uses; }
 void fail_blas_call(const std::string& call, cublasStatus_t status) {
   const Lock lock(state().mutex);
   state().failures[call] = status;
@@ -275,7 +186,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                          attribute<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
                          attribute<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)},
                         is_fused ? alignment_of(bias) : 1,
-                        state().uses_workspace ? static_cast<std::size_t>(workspace) : 0};
+                        static_cast<std::size_t>(workspace)};
   results[0] = cublasLtMatmulHeuristicResult_t{};
   results[0].algo.data[0] = algorithm_mark;
   results[0].algo.data[1] = state().offered.size();
@@ -313,8 +224,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     return violate(call, "an algorithm that was offered for " + offered.problem.text(), problem.text(),
                    CUBLAS_STATUS_INVALID_VALUE);
   }
-  const Product product{problem, *static_cast<const float*>(alpha),  *static_cast<const float*>(beta), a, b, c, bias,
-                        d,       static_cast<std::byte*>(workspace), offered.workspace_bytes};
+  const BlasProduct product{
+      problem, *static_cast<const float*>(alpha),  *static_cast<const float*>(beta), a, b, c, bias,
+      d,       static_cast<std::byte*>(workspace), offered.workspace_bytes};
   if (const std::string fault = fault_of_memory(product, offered, workspace_bytes); !fault.empty()) {
     return violate(call, fault, problem.text(), CUBLAS_STATUS_INVALID_VALUE);
   }

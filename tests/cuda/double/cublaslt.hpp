@@ -3,7 +3,6 @@
 #include <cublasLt.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +32,5 @@ void set_offer(Offer offer);
 
 /// The next call of this name ("cublasLtCreate", "cublasLtMatmulAlgoGetHeuristic" or "cublasLtMatmul") returns this.
 void fail_blas_call(const std::string& call, cublasStatus_t status);
-
-/// Bytes of workspace that an algorithm asks for: as many as it may have, or none.
-void set_uses_workspace(bool uses);
 
 }  // namespace halfstep_test
