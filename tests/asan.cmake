@@ -12,7 +12,7 @@ endif()
 
 if(NOT works EQUAL 0)
   # -O0: with optimisation these files take two to three times as long to compile, which is most of what they cost.
-  halfstep_flavour(asan halfstep::evidence -O0 -g1 ${HALFSTEP_SANITIZERS})
+  halfstep_flavour(asan halfstep::evidence -O0 ${HALFSTEP_SANITIZERS})
   halfstep_tests(asan ${asan_files})
   return()
 endif()
