@@ -1,7 +1,8 @@
-// What nearly every test includes, read once for all of them. No header of halfstep is here: a test file names those it
-// tests, and tests/headers sees that each of them stands alone.
+// What tests include, by themselves or through halfstep, that takes long to read: read once for all of them. No header of
+// halfstep is here: a test file names those it tests, and tests/headers sees that each of them stands alone.
 #pragma once
 
+#include <fmt/format.h>
 #include <thrust/execution_policy.h>
 #include <thrust/for_each.h>
 #include <thrust/iterator/counting_iterator.h>
@@ -16,6 +17,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
+
+#if HALFSTEP_WITH_ONEDNN
+#include <oneapi/dnnl/dnnl.hpp>
+#endif
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
