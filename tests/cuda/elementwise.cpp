@@ -73,7 +73,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(activations_and_casts_are_the_hosts_bit_for_bit, P
     std::int64_t n, shift;
   };
   // Full blocks and what is left behind them, a four at a time, and one element at a time where fours do not begin.
-  for (const auto& [n, shift] : {Case{1, 0}, Case{1031, 0}, Case{2052, 0}, Case{2052, 1}}) {
+  for (const Case& c : {Case{1, 0}, Case{1031, 0}, Case{2052, 0}, Case{2052, 1}}) {
+    const std::int64_t n = c.n, shift = c.shift;
     const auto numbers = random_numbers(n, -4.0f, 4.0f), others = random_numbers(n, -2.0f, 2.0f, 8);
     check_devices_agree<Policy>([&](auto& session) {
       auto& tape = session.tape;
