@@ -141,14 +141,14 @@ BOOST_AUTO_TEST_CASE(rotary_positions_are_those_of_the_host) {
     Shape shape;
     RotaryOptions options;
   };
-  for (const auto& [shape, options] :
+  for (const Case& c :
        {Case{{2, 7, 12}, {.head_width = 4, .first_position = 100}}, Case{{1, 2}, {.head_width = 2}},
         Case{{1, 131, 6}, {.head_width = 6, .base = 500.0f}}, Case{{2, 3, 1028}, {.head_width = 514}}}) {
     compare_devices<Float32Policy>(NoLayers{}, [&](auto& session) {
-      const auto x = session.template input<float>("x", shape, 2);
-      const auto y = rotary(session.tape, x, options);
+      const auto x = session.template input<float>("x", c.shape, 2);
+      const auto y = rotary(session.tape, x, c.options);
       session.keep("y", y);
-      session.backward(rotary<float16>(session.tape, y, options), 1);
+      session.backward(rotary<float16>(session.tape, y, c.options), 1);
     });
   }
 }
