@@ -17,7 +17,7 @@ class ThreadTeam {
 
   struct Shared {
     std::barrier<> barrier{threads};
-    std::byte values[threads][64];
+    std::byte values[threads][128];
   };
 
   ThreadTeam(Shared& shared, int rank) : shared_(&shared), rank_(rank) {}

@@ -70,9 +70,20 @@ struct TokenPlace {
   HALFSTEP_HOST_DEVICE std::int64_t partial() const { return rank / of_piece; }
 };
 
+/// Those of neighbouring positions, which are counted together: every token is read once for all of them.
+struct NeighbouringPlaces {
+  static constexpr int number = 4;
+  TokenPlace of[number];
+};
+
 struct AddPlaces {
-  HALFSTEP_HOST_DEVICE TokenPlace operator()(const TokenPlace& a, const TokenPlace& b) const {
-    return {a.rank + b.rank, a.before + b.before, a.alike + b.alike};
+  HALFSTEP_HOST_DEVICE NeighbouringPlaces operator()(const NeighbouringPlaces& a, const NeighbouringPlaces& b) const {
+    NeighbouringPlaces sums;
+    for (int k = 0; k < NeighbouringPlaces::number; ++k) {
+      const TokenPlace &one = a.of[k], &two = b.of[k];
+      sums.of[k] = {one.rank + two.rank, one.before + two.before, one.alike + two.alike};
+    }
+    return sums;
   }
 };
 
@@ -85,20 +96,31 @@ struct SortTokens {
   TokenPlace* places;
   std::int64_t* order;
 
-  std::int64_t team_tasks() const { return count; }
+  static constexpr int number = NeighbouringPlaces::number;
+
+  std::int64_t team_tasks() const { return (count + number - 1) / number; }
   std::int64_t team_width() const { return compute::warp_elements; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t position) const {
-    const Token token = tokens[position];
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const std::int64_t first = task * number, left = count - first < number ? count - first : number;
+    Token mine[number];
+    for (int k = 0; k < number; ++k) mine[k] = tokens[k < left ? first + k : first];
     const auto counted = [&](std::int64_t i) {
-      const bool is_same = tokens[i] == token;
-      const bool is_before = is_same && i < position;
-      return TokenPlace{tokens[i] < token || is_before, is_before, is_same};
+      const Token token = tokens[i];
+      NeighbouringPlaces found;
+      for (int k = 0; k < number; ++k) {
+        const bool is_same = token == mine[k];
+        const bool is_before = is_same && i < first + k;
+        found.of[k] = {token < mine[k] || is_before, is_before, is_same};
+      }
+      return found;
     };
-    const TokenPlace place = team.reduce(count, counted, TokenPlace{0, 0, 0}, AddPlaces{});
+    const auto found = team.reduce(count, counted, NeighbouringPlaces{}, AddPlaces{});
     if (!team.leads()) return;
-    places[position] = place;
-    order[place.rank] = position;
+    for (int k = 0; k < left; ++k) {
+      places[first + k] = found.of[k];
+      order[found.of[k].rank] = first + k;
+    }
   }
 };
 
@@ -129,10 +151,17 @@ struct SumPieces {
     const auto on_four = [&](std::int64_t column) {
       compute::Four<float> sum{};
       if (is_all) sum = compute::load_four(to + column);
-      for (std::int64_t i = 0; i < size; ++i) {
-        const auto from = compute::load_four(gradient + positions[i] * width + column);
+      const auto load = [&](std::int64_t i) { return compute::load_four(gradient + positions[i] * width + column); };
+      const auto add = [&](const compute::Four<T>& from) {
         for (int k = 0; k < 4; ++k) sum.of[k] += static_cast<float>(from.of[k]);
+      };
+      std::int64_t i = 0;
+      for (; i + 4 <= size; i += 4) {
+        // Four reads are under way at once.
+        const compute::Four<T> from[4] = {load(i), load(i + 1), load(i + 2), load(i + 3)};
+        for (const auto& four : from) add(four);
       }
+      for (; i < size; ++i) add(load(i));
       compute::store_four(to + column, sum);
     };
     const auto on_rest = [&](std::int64_t column, std::int64_t count) {
