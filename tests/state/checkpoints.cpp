@@ -49,6 +49,18 @@ void damage(const std::filesystem::path& folder, std::int64_t number) {
   test::put(path, text);
 }
 
+/// All bits of a trainer, those of its open window too.
+std::string bits(const Ring& trainer) { return test::written(capture(trainer)); }
+
+/// A trainer that has come somewhere; with an open window, or none.
+Ring under_way(std::uint64_t seed, int steps, bool open) {
+  const auto batch = first_samples(8);
+  Ring trainer{{}, {}, {.seed = seed}};
+  for (int i = 0; i < steps; ++i) trainer.step(batch);
+  if (open) trainer.accumulate(batch);
+  return trainer;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(resuming_from_a_folder_without_checkpoints_leaves_the_trainer_as_it_is) {
@@ -201,6 +213,83 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_says_which_file_it_is) {
   const auto resumed = checkpoints.resume_as(other);
   BOOST_REQUIRE(resumed.has_value());
   BOOST_TEST(!resumed->notes.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_read_from_disk_is_the_one_that_a_file_in_memory_gives) {
+  const auto batch = first_samples(8);
+  for (const int windows : {0, 1, 2, 3}) {
+    const test::TemporaryFolder folder;
+    const Ring saved = under_way(1, 3, windows % 2 == 1);
+    Checkpoints checkpoints(folder.path());
+    checkpoints.save(saved, {.user_tensors = {{"average", DType::u8, {3}, std::vector<std::byte>(3, std::byte{7})}}});
+    const StateFile file = safetensors::read(checkpoints.generations().path_of(1));
+    Ring from_disk = under_way(9, 5, windows / 2 == 1), from_memory = under_way(9, 5, windows / 2 == 1);
+    for (const bool anew : {false, true}) {
+      BOOST_TEST_CONTEXT("windows " << windows << ", moments " << (anew ? "anew" : "as saved")) {
+        const auto resumed =
+            anew ? checkpoints.resume_as(from_disk, {.reset_optimizer = true}) : checkpoints.resume(from_disk);
+        if (anew) restore_as(from_memory, file, {.reset_optimizer = true});
+        else restore(from_memory, file);
+        BOOST_TEST((bits(from_disk) == bits(from_memory)));
+        BOOST_TEST((anew || bits(from_disk) == bits(saved)));
+        BOOST_TEST_REQUIRE(resumed->user_tensors.size() == 1u);
+        BOOST_TEST((resumed->user_tensors[0].bytes == std::vector<std::byte>(3, std::byte{7})));
+        from_disk.step(batch);
+        from_memory.step(batch);
+        BOOST_TEST((bits(from_disk) == bits(from_memory)));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_load_that_fails_anywhere_leaves_every_bit_of_the_trainer) {
+  const auto batch = first_samples(8);
+  const test::TemporaryFolder folder;
+  test::FaultyFiles disk;
+  const Ring saved = under_way(1, 3, true);
+  Checkpoints checkpoints(folder.path(), {}, disk);
+  checkpoints.save(saved);
+  const auto path = checkpoints.generations().path_of(1);
+  const std::string sound = test::content(path);
+  for (const bool open : {false, true}) {
+    const auto fails = [&](const auto& load) {
+      Ring trainer = under_way(9, 5, open), twin = under_way(9, 5, open);
+      bool failed = false;
+      try {
+        load(trainer);
+      } catch (const CheckpointError&) {
+        failed = true;
+      }
+      if (!failed) return false;
+      BOOST_TEST((bits(trainer) == bits(twin)));
+      trainer.step(batch);
+      twin.step(batch);
+      BOOST_TEST((bits(trainer) == bits(twin)));
+      return true;
+    };
+    // A bit in each tensor, also in those that are left behind.
+    for (const auto& tensor : safetensors::read_header(path).tensors) {
+      std::string damaged = sound;
+      damaged[static_cast<std::size_t>(tensor.offset)] ^= 1;
+      test::put(path, damaged);
+      BOOST_TEST_INFO_SCOPE(tensor.name);
+      BOOST_TEST(fails([&](Ring& trainer) { checkpoints.resume(trainer); }));
+      BOOST_TEST(fails([&](Ring& trainer) { checkpoints.resume_as(trainer, {.reset_optimizer = true}); }));
+    }
+    test::put(path, sound);
+    // Each call to the disk.
+    Ring other{{}};
+    disk.calls.clear();
+    checkpoints.resume(other);
+    const auto calls = static_cast<int>(disk.calls.size());
+    int failures = 0;
+    for (int at = 0; at < calls; ++at) {
+      disk.fail_at(at, test::FaultyFiles::Fault::once, EIO);
+      if (fails([&](Ring& trainer) { checkpoints.resume(trainer); })) ++failures;
+    }
+    disk.fail_no_more();
+    BOOST_TEST(failures > 10);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -10,18 +10,21 @@
 
 namespace halfstep {
 
-/// Owns `size` elements of device memory, zero at the start. Move-only; the device must outlive it.
+/// Owns `size` elements of device memory, zero at the start unless asked otherwise. Move-only; the device must outlive it.
 template <class T, Device D>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable values");
 
  public:
   Buffer() = default;
-  Buffer(D& device, std::int64_t size)
-      : device_(&device),
-        data_(static_cast<T*>(device.allocate(detail::byte_count<T>(size)))),
-        size_(size) {
-    clear();
+  Buffer(D& device, std::int64_t size) : Buffer(uninitialized(device, size)) { clear(); }
+  /// For those who write every element before it is read.
+  static Buffer uninitialized(D& device, std::int64_t size) {
+    Buffer buffer;
+    buffer.data_ = static_cast<T*>(device.allocate(detail::byte_count<T>(size)));
+    buffer.device_ = &device;
+    buffer.size_ = size;
+    return buffer;
   }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {

@@ -103,6 +103,12 @@ class ParameterStore {
   }
   void clear_gradients() { std::fill(has_gradient_.begin(), has_gradient_.end(), std::uint8_t{0}); }
 
+  /// Puts other masters, or gradients, in the place of these and gives these back. Requires a buffer of `size()` elements
+  /// on this device; the working copy and the flags are the caller's.
+  void swap_masters(Buffer<float, D>& masters) noexcept { std::swap(masters_, masters); }
+  void swap_gradients(Buffer<float, D>& gradients) noexcept { std::swap(gradients_, gradients); }
+  /// The same with what lies in the place of the gradients, of which there must be none.
+  void swap_masters_with_gradients() noexcept { std::swap(masters_, gradients_); }
   /// Puts other gradients, with their flags, in the place of these and gives these back. Requires buffers of `size()`
   /// elements on this device and as many flags as there are parameters.
   void swap_gradients(Buffer<float, D>& gradients, std::vector<std::uint8_t>& has_gradient) noexcept {

@@ -128,6 +128,7 @@ template <class M, class O, class P, class D>
 struct TrainerTraits<Trainer<M, O, P, D>> {
   using Optimizer = O;
   using Policy = P;
+  using Device = D;
 };
 
 template <class Trainer>

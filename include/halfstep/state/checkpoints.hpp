@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include <halfstep/state/capture.hpp>
 #include <halfstep/state/generations.hpp>
+#include <halfstep/state/detail/staged_tensors.hpp>
 #include <halfstep/state/restore.hpp>
 
 namespace halfstep {
@@ -40,6 +42,35 @@ inline std::int64_t next_number(const Generations& generations) {
   return all.empty() ? 1 : all.back().number + 1;
 }
 
+/// A file is sound, and not what the trainer can go on from.
+struct DoesNotFit : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Restores from one file. Throws CheckpointError where it is damaged, DoesNotFit where it is sound and does not fit;
+/// the trainer is then as it was.
+template <class Trainer, class Restore>
+Restored restore_file(const std::filesystem::path& path, FileSystem& files, const Restore& restore_from) {
+  if constexpr (TrainerTraits<Trainer>::Device::shares_host_memory) {
+    OutlineReader reader(path, files);
+    try {
+      return restore_from(reader.outline(), &reader);
+    } catch (const DamagedFile&) {
+      throw;
+    } catch (const CheckpointError& error) {
+      reader.verify();
+      throw DoesNotFit(error.what());
+    }
+  } else {
+    const StateFile file = safetensors::read(path, {}, files);
+    try {
+      return restore_from(file, nullptr);
+    } catch (const CheckpointError& error) {
+      throw DoesNotFit(error.what());
+    }
+  }
+}
+
 /// What a run would be resumed from now must not be removed for the sake of newer ones that are damaged.
 inline void distrust_damaged(Generations& generations) {
   const auto all = generations.list();
@@ -65,6 +96,7 @@ class Checkpoints {
   explicit Checkpoints(std::filesystem::path folder, CheckpointsOptions options = {},
                        FileSystem& files = system_files())
       : generations_(std::move(folder), {options.keep_last, std::move(options.keep_best)}, files),
+        files_(&files),
         background_(options.background) {}
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
@@ -104,32 +136,43 @@ class Checkpoints {
   /// keep_last newer ones were saved: those that were passed over as damaged do not count.
   template <class Trainer>
   std::optional<Resumed> resume(Trainer& trainer) {
-    return resume_with([&](const StateFile& file) { return restore(trainer, file); });
+    return resume_with<Trainer>([&](const StateFile& file, detail::OutlineReader* reader) {
+      return detail::restore_from(trainer, file, reader);
+    });
   }
   /// The same for a run of another policy or optimizer; see restore_as.
   template <class Trainer>
   std::optional<Resumed> resume_as(Trainer& trainer, RestoreAs options = {}) {
-    return resume_with([&](const StateFile& file) { return restore_as(trainer, file, options); });
+    return resume_with<Trainer>([&](const StateFile& file, detail::OutlineReader* reader) {
+      return detail::restore_as_from(trainer, file, reader, options);
+    });
   }
 
   const Generations& generations() const { return generations_; }
 
  private:
-  template <class Restore>
+  template <class Trainer, class Restore>
   std::optional<Resumed> resume_with(const Restore& restore_from) {
     wait();
-    auto loaded = generations_.load_latest();
-    if (!loaded) return std::nullopt;
-    for (const DamagedGeneration& damaged : loaded->skipped) generations_.distrust(damaged);
-    try {
-      Restored restored = restore_from(loaded->file);
-      return Resumed{std::move(restored), loaded->number, std::move(loaded->path), std::move(loaded->skipped)};
-    } catch (const CheckpointError& error) {
-      throw CheckpointError(loaded->path.string() + ": " + error.what());
-    }
+    struct Taken : LatestGeneration {
+      std::optional<Restored> restored;
+      std::string misfit;  ///< why it was not taken, though it is sound
+    };
+    auto taken = detail::newest_sound<Taken>(generations_, *files_, [&](Taken& generation) {
+      try {
+        generation.restored = detail::restore_file<Trainer>(generation.path, *files_, restore_from);
+      } catch (const detail::DoesNotFit& error) {
+        generation.misfit = error.what();
+      }
+    });
+    if (!taken) return std::nullopt;
+    for (const DamagedGeneration& damaged : taken->skipped) generations_.distrust(damaged);
+    if (!taken->restored) throw CheckpointError(taken->path.string() + ": " + taken->misfit);
+    return Resumed{std::move(*taken->restored), taken->number, std::move(taken->path), std::move(taken->skipped)};
   }
 
   Generations generations_;
+  FileSystem* files_;
   bool background_;
   std::future<void> writing_;
 };

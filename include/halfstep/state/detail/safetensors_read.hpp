@@ -85,16 +85,22 @@ void read_tensor(FileSystem& files, FileSystem::File file, const TensorInfo& ten
   }
 }
 
-/// An empty vector with room for `size` bytes. Asking for large pages first makes a fault for each 2 MiB instead
-/// of one for each 4 KiB, and those cost more than reading does.
+/// Asks for large pages in memory that is new: a fault for each 2 MiB instead of one for each 4 KiB, and those cost
+/// more than reading does.
+inline void advise_large_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) {
+#if defined(MADV_HUGEPAGE)
+  constexpr std::size_t page = std::size_t{1} << 21;
+  if (size < 2 * page) return;
+  const std::size_t skipped = page - reinterpret_cast<std::uintptr_t>(memory) % page;
+  ::madvise(static_cast<std::byte*>(memory) + skipped, (size - skipped) / page * page, MADV_HUGEPAGE);
+#endif
+}
+
+/// An empty vector with room for `size` bytes.
 inline std::vector<std::byte> room_for(std::size_t size) {
   std::vector<std::byte> bytes;
   bytes.reserve(size);
-#if defined(MADV_HUGEPAGE)
-  constexpr std::size_t page = std::size_t{1} << 21;
-  const std::size_t skipped = page - reinterpret_cast<std::uintptr_t>(bytes.data()) % page;
-  if (size >= 2 * page) ::madvise(bytes.data() + skipped, (size - skipped) / page * page, MADV_HUGEPAGE);
-#endif
+  advise_large_pages(bytes.data(), size);
   return bytes;
 }
 
