@@ -9,7 +9,8 @@ usage() {
 tests/run.sh [--long] [--no-sanitizers] [--build FOLDER] [-D NAME=VALUE]... [ctest options]
 
 Installs what is missing with the system's package manager (Debian, Ubuntu), configures, builds and runs the tests, and
-ends with ctest's summary. The first run takes minutes, the next seconds. No GPU and no CUDA toolkit are needed.
+ends with ctest's summary. Python's safetensors and TensorBoard, which read our files in two tests, go into the build
+folder by pip; where that cannot reach them the two are skipped. The first run takes minutes, the next seconds. No GPU and no CUDA toolkit are needed.
 
   --long            the tests labelled long instead (every float, all 2^32 of them: minutes)
   --no-sanitizers   leave out the second run under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -45,13 +46,33 @@ need_toolchain
 need have_header boost/test/unit_test.hpp libboost-test-dev
 need_example_libraries
 want have_program clang++ clang libomp-dev
+want have_python_module ensurepip python3-venv
 install_missing
+
+# Files are also read by the readers that people use: packages of Python's, installed while the tests build.
+has_readers() { [ -x "$(command -v "$1")" ] && "$1" -c 'import numpy, safetensors, tensorboard' >/dev/null 2>&1; }
+installing=
+mkdir -p "$build"
+python=$(cd "$build" && pwd)/python
+if [ "${targets[0]}" = all ] && ! has_readers python3; then
+  if has_readers "$python/bin/python3"; then
+    cmake_options=(-D "HALFSTEP_PYTHON=$python/bin/python3" "${cmake_options[@]}")
+  elif python3 -m venv "$python" >/dev/null 2>&1; then
+    cmake_options=(-D "HALFSTEP_PYTHON=$python/bin/python3" "${cmake_options[@]}")
+    timeout 120 "$python/bin/python3" -m pip install -q --disable-pip-version-check --retries 0 --timeout 5 \
+      numpy safetensors tensorboard >"$build/python.log" 2>&1 &
+    installing=$!
+  fi
+fi
 
 say "Configuring $build"
 configure "$build" -D HALFSTEP_SANITIZE=$sanitize "${cmake_options[@]}"
 
 say "Building with $(nproc) jobs"
 cmake --build "$build" -j "$(nproc)" --target "${targets[@]}" || fail "The build failed: the first error above says where. Nothing was tested."
+if [ -n "$installing" ] && ! wait "$installing"; then
+  say "No readers from Python: see $build/python.log. The tests state.python and evidence.python are skipped."
+fi
 
 say "Testing"
 log=$build/ctest.log

@@ -8,6 +8,7 @@ fail() {
 }
 
 have_program() { command -v "$1" >/dev/null 2>&1; }
+have_python_module() { python3 -c "import $1" >/dev/null 2>&1; }
 compiler() { echo "${CXX:-g++}"; }
 # Without a compiler there is nothing to ask: every header then counts as missing.
 have_header() { echo "#include <$1>" | "$(compiler)" -std=c++20 -E -x c++ - >/dev/null 2>&1; }
@@ -87,6 +88,7 @@ install_missing() {
 }
 without() {
   case $1 in
+    python3-venv) echo "the readers of Python are not installed for the tests." ;;
     libdnnl-dev) echo "matmuls use the portable loops, which are slower." ;;
     libpcre2-dev) echo "the example gpt reads no vocabulary whose file splits text by a pattern of its own." ;;
     bible-kjv) echo "the example gpt has no text of its own." ;;
