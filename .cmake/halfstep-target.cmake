@@ -3,7 +3,8 @@
 #   halfstep_set_up_target(<target> INCLUDE <dir> ONEDNN <AUTO|ON|OFF> OPENMP <AUTO|ON|OFF>)
 #
 # Adds to <target>'s interface: C++20, the headers, Thrust's headers, -fno-math-errno, and where they are wanted and
-# found OpenMP and oneDNN. Sets HALFSTEP_FOUND_SUMMARY in the caller's scope.
+# found OpenMP and oneDNN. CUDA sources get what they need by the same target; they link CUDA::cublasLt, which the
+# program names (find_package(CUDAToolkit)). Sets HALFSTEP_FOUND_SUMMARY in the caller's scope.
 #
 #   halfstep_find_state()
 #   halfstep_add_state(<target>)
@@ -92,6 +93,9 @@ function(halfstep_set_up_target target)
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang,IntelLLVM>:-fno-math-errno>")
 
   set(openmp FALSE)
+  # Said outright: CMake 3.25 does not know every nvcc's default.
+  target_compile_options(${target} INTERFACE "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-std=c++20>")
+
   if(NOT arg_OPENMP STREQUAL "OFF")
     find_package(OpenMP QUIET COMPONENTS CXX)
     set(openmp ${OpenMP_CXX_FOUND})
@@ -103,6 +107,8 @@ Install it (libomp-dev for clang), or set HALFSTEP_WITH_OPENMP to AUTO or OFF.")
   if(openmp)
     separate_arguments(flags NATIVE_COMMAND "${OpenMP_CXX_FLAGS}")
     target_compile_options(${target} INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
+    list(JOIN flags "," for_host)
+    target_compile_options(${target} INTERFACE "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=${for_host}>")
     target_include_directories(${target} SYSTEM INTERFACE ${OpenMP_CXX_INCLUDE_DIRS})
     target_link_libraries(${target} INTERFACE ${OpenMP_CXX_LIBRARIES})
     list(APPEND found "OpenMP ${OpenMP_CXX_VERSION}")
@@ -143,7 +149,8 @@ Install libdnnl-dev, set HALFSTEP_ONEDNN_INCLUDE_DIR and HALFSTEP_ONEDNN_LIBRARY
     endif()
   endif()
   if(HALFSTEP_ONEDNN_USE)
-    target_compile_definitions(${target} INTERFACE HALFSTEP_WITH_ONEDNN=1)
+    # Not in CUDA sources: with oneDNN's headers nvcc 13.0 crashes, and such a program multiplies on the GPU.
+    target_compile_definitions(${target} INTERFACE $<$<COMPILE_LANGUAGE:CXX>:HALFSTEP_WITH_ONEDNN=1>)
     if(HALFSTEP_ONEDNN_INCLUDE_DIR AND NOT HALFSTEP_ONEDNN_USE STREQUAL "DNNL::dnnl")
       target_include_directories(${target} SYSTEM INTERFACE "${HALFSTEP_ONEDNN_INCLUDE_DIR}")
     endif()
@@ -230,6 +237,8 @@ function(halfstep_find_evidence)
 endfunction()
 
 function(halfstep_add_evidence target)
+  # {fmt} looks at format strings while it compiles; nvcc cannot, which must be said to {fmt} 9 and older.
+  target_compile_definitions(${target} INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=>)
   if(HALFSTEP_FMT_LIBRARY)
     target_include_directories(${target} SYSTEM INTERFACE "${HALFSTEP_FMT_INCLUDE_DIR}")
     target_link_libraries(${target} INTERFACE "${HALFSTEP_FMT_LIBRARY}")

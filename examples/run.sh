@@ -6,17 +6,18 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-examples/run.sh [digits | gpt] [--build FOLDER] [-D NAME=VALUE]... [options of the program]
+examples/run.sh [digits | gpt] [--device host | cuda] [--build FOLDER] [-D NAME=VALUE]... [options of the program]
 
 Installs what is missing with the system's package manager (Debian, Ubuntu), configures and builds. Then
 
-  digits   (if none is named) trains the digits model on the CPU under Float32Policy, BFloat16Policy and
+  digits   (if none is named) trains the digits model under Float32Policy, BFloat16Policy and
            Float16ScaledPolicy: progress while it runs, one table at the end
   gpt      trains a GPT of 4 layers, 128 wide, for 300 steps on the King James Bible, byte by byte, from scratch
 
-The first run takes minutes, later ones start training within seconds. No GPU and no CUDA toolkit are needed.
+The first run takes minutes, later ones start training within seconds. No GPU and no CUDA toolkit are needed, unless
 
-  --build FOLDER    build there instead of in build/examples
+  --device cuda     trains on an NVIDIA GPU: the same sources, compiled by nvcc (a CUDA toolkit of 12.4 or newer)
+  --build FOLDER    build there instead of in build/examples, or in build/examples-cuda
   -D NAME=VALUE     an option for CMake, e.g. -D HALFSTEP_WITH_ONEDNN=OFF
   anything else     goes to the program, e.g. --epochs 5 or --json figures.json for digits,
                     --policy float16 or --generate "In the beginning" for gpt (docs/gpt.md)
@@ -30,19 +31,30 @@ program=digits
 case ${1:-} in
   digits | gpt) program=$1; shift ;;
 esac
-build=build/examples
+build=
+device=host
 cmake_options=()
 program_options=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --build) build=${2:?--build needs a folder}; shift ;;
+    --device) device=${2:?--device needs host or cuda}; shift ;;
+    --device=*) device=${1#*=} ;;
     -D) cmake_options+=(-D "${2:?-D needs NAME=VALUE}"); shift ;;
     -D*) cmake_options+=("$1") ;;
     *) program_options+=("$1") ;;
   esac
   shift
 done
+
+case $device in
+  host) : "${build:=build/examples}" ;;
+  cuda) : "${build:=build/examples-cuda}"
+    have_program nvcc || [ -x "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" ] ||
+      fail "--device cuda needs nvcc of a CUDA toolkit, which was not found; install one and put its bin/ on PATH." ;;
+  *) fail "--device is $device; it must be host or cuda." ;;
+esac
 
 # The whole text, a verse a line after its place: "Ge1:1 In the beginning ...". Four megabytes, made once.
 king_james() {
@@ -68,11 +80,11 @@ fi
 install_missing
 
 say "Configuring $build"
-configure "$build" -D HALFSTEP_BUILD_TESTS=OFF "${cmake_options[@]}"
+configure "$build" -D HALFSTEP_BUILD_TESTS=OFF -D HALFSTEP_EXAMPLES_DEVICE=$device "${cmake_options[@]}"
 
 say "Building with $(nproc) jobs"
 targets=()
-[ $program = digits ] || targets=(--target "example_$program")
+[ $program = digits ] && [ $device = host ] || targets=(--target "example_$program")
 cmake --build "$build" -j "$(nproc)" "${targets[@]}" || fail "The build failed: the first error above says where."
 
 if [ $program = gpt ]; then

@@ -24,3 +24,7 @@ halfstep_flavour(emulated halfstep_emulated -O1)
 target_sources(tests_emulated INTERFACE $<TARGET_OBJECTS:halfstep_cuda_double>)
 file(GLOB cuda_files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS cuda/*.cpp)
 halfstep_tests(emulated ${cuda_files})
+
+add_test(NAME cuda.compiles
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/compile.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_compiled)
+set_tests_properties(cuda.compiles PROPERTIES LABELS cuda SKIP_RETURN_CODE 77 TIMEOUT 1800 COST 10000)
