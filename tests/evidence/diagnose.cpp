@@ -28,7 +28,7 @@ struct HalfPolicy : ChosenScalerPolicy {
 
 using Policies = std::tuple<Float32Policy, BFloat16Policy, HalfPolicy>;
 
-/// Each operation that there is, some of them twice, one layer in float.
+/// The operations of a classifier, some of them twice, one layer in float.
 struct EveryOperation {
   Linear first{4, 6}, second{6, 6};
   ComputeIn<float, Linear> head{6, 3};
