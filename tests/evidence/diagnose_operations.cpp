@@ -1,4 +1,4 @@
-// Bad values planted at every tensor of the operations that language models are made of are found where they were planted.
+// Bad values planted at every tensor of the operations of language models are found where they were planted.
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/halfstep.hpp>
