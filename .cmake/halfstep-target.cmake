@@ -237,8 +237,8 @@ function(halfstep_find_evidence)
 endfunction()
 
 function(halfstep_add_evidence target)
-  # {fmt} looks at format strings while it compiles; nvcc cannot, which must be said to {fmt} 9 and older.
-  target_compile_definitions(${target} INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=>)
+  # {fmt} looks at format strings while it compiles; nvcc cannot, which must be said to {fmt} 9.
+  target_compile_definitions(${target} INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=;FMT_USE_CONSTEXPR=1>")
   if(HALFSTEP_FMT_LIBRARY)
     target_include_directories(${target} SYSTEM INTERFACE "${HALFSTEP_FMT_INCLUDE_DIR}")
     target_link_libraries(${target} INTERFACE "${HALFSTEP_FMT_LIBRARY}")

@@ -18,7 +18,7 @@ fi
 generator=()
 ! command -v ninja >/dev/null || generator=(-G Ninja)
 cmake -S "$root/tests/cuda/linked" -B "$folder" "${generator[@]}" --log-level=WARNING -D CMAKE_CUDA_COMPILER="$nvcc" \
-  -D CMAKE_BUILD_TYPE=Release -D CMAKE_CUDA_FLAGS_RELEASE=-O1 -D CMAKE_CXX_FLAGS_RELEASE=-O1 -D CMAKE_CUDA_ARCHITECTURES=OFF -D HALFSTEP_BUILD_EXAMPLES=ON \
+  -D CMAKE_BUILD_TYPE=Release -D CMAKE_CUDA_FLAGS_RELEASE= -D CMAKE_CUDA_ARCHITECTURES=OFF -D HALFSTEP_BUILD_EXAMPLES=ON \
   -D "CMAKE_CUDA_FLAGS=-gencode arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80] -Xptxas -v" ||
   fail "the build could not be configured"
 cmake --build "$folder" -j "$(nproc)" --target linked example_quickstart example_custom_policy example_digits \
