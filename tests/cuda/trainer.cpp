@@ -235,4 +235,44 @@ BOOST_AUTO_TEST_CASE(a_schedule_of_the_users_is_checked_without_waiting_and_refu
   BOOST_TEST(trainer.state().update_number == 3);
 }
 
+BOOST_AUTO_TEST_CASE(a_diagnosis_says_what_the_hosts_says) {
+  auto host = new_trainer<Float16ScaledPolicy, Host>();
+  auto cuda = new_trainer<Float16ScaledPolicy, Cuda>();
+  for (const int step : {0, 3, 9}) {
+    const Points points = batch_of(step);
+    host.step(points);
+    cuda.step(points);
+    const Diagnosis a = host.diagnose(points), b = cuda.diagnose(points);
+    BOOST_TEST(a.attempt == b.attempt);
+    BOOST_TEST(a.scale == b.scale);
+    BOOST_TEST_REQUIRE(a.first.has_value() == b.first.has_value());
+    BOOST_TEST(a.first.has_value() == (step != 0));
+    if (!a.first.has_value()) continue;
+    BOOST_TEST(a.first->layer == b.first->layer);
+    BOOST_TEST(a.first->operation == b.first->operation);
+    BOOST_TEST(a.first->position == b.first->position);
+    BOOST_TEST(a.first->statistics.first_non_finite == b.first->statistics.first_non_finite);
+    BOOST_TEST((a.first->statistics.kind == b.first->statistics.kind));
+    BOOST_TEST(a.first->statistics.non_finite == b.first->statistics.non_finite);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(skips_explained_as_they_happen_cost_one_launch_and_the_look_at_the_record) {
+  auto trainer = new_trainer<Float16ScaledPolicy, Cuda>();
+  const auto launches_of = [&](const Points& points) {
+    halfstep_test::reset_cuda_calls();
+    (void)trainer.step(points).report();
+    return halfstep_test::cuda_calls().launches;
+  };
+  for (int step = 0; step < 3; ++step) launches_of(batch_of(step));
+  const auto without = launches_of(batch_of(4));
+  trainer.diagnose_skips();
+  const auto with = launches_of(batch_of(5));
+  BOOST_TEST(with == without + 1);  // the measurements are joined when they are looked at, and not by the decision
+  const StepReport report = trainer.step(batch_of(3)).report();
+  BOOST_TEST((report.outcome == Outcome::skipped));
+  BOOST_TEST_REQUIRE(report.diagnosis != nullptr);
+  BOOST_TEST(report.diagnosis->first.has_value());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
