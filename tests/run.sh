@@ -10,7 +10,8 @@ tests/run.sh [--long] [--no-sanitizers] [--build FOLDER] [-D NAME=VALUE]... [cte
 
 Installs what is missing with the system's package manager (Debian, Ubuntu), configures, builds and runs the tests, and
 ends with ctest's summary. Python's safetensors and TensorBoard, which read our files in two tests, go into the build
-folder by pip; where that cannot reach them the two are skipped. The first run takes minutes, the next seconds. No GPU and no CUDA toolkit are needed.
+folder by pip; where that cannot reach them the two are skipped. The first run takes minutes, the next seconds. No GPU and
+no CUDA toolkit are needed; with a toolkit the device Cuda is tested too, emulated.
 
   --long            the tests labelled long instead (every float, all 2^32 of them: minutes)
   --no-sanitizers   leave out the second run under AddressSanitizer and UndefinedBehaviorSanitizer

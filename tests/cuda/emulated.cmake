@@ -1,6 +1,6 @@
 # The flavour emulated: tests/cuda/*.cpp, the device Cuda without a GPU. Any compiler builds it, with CUDA's headers; the
 # runtime and cuBLASLt's computing calls are doubles (double/), NVIDIA's library does the rest of cuBLASLt. What needs a
-# GPU's own compiler is compile.sh's, what needs a GPU gpu_check.sh's.
+# GPU's own compiler is compile.sh's.
 
 find_package(CUDAToolkit 12.4 QUIET)
 if(NOT TARGET CUDA::cublasLt)
