@@ -29,7 +29,7 @@ struct Flat {
 
   Flat() {
     std::int64_t offset = 0;
-    for (const std::int64_t size : {3, 8195, 70, 1}) {
+    for (const std::int64_t size : {3, 8195, 70, 6}) {
       segments.push_back({offset, size});
       offset += (size + 63) / 64 * 64;
     }
@@ -165,7 +165,9 @@ using namespace step_passes_test;
 BOOST_AUTO_TEST_CASE(the_measurements_of_a_gpu_are_those_of_the_host) { compare(Flat()); }
 
 BOOST_AUTO_TEST_CASE(the_first_bad_gradient_is_the_same_wherever_there_are_some) {
-  for (const std::int64_t first : {0, 2, 64, 67, 64 + 8191, 64 + 8192, 64 + 8194, 64 + 8256 + 128}) {
+  const std::int64_t last = Flat().segments[3].offset;
+  for (const std::int64_t first : {std::int64_t{0}, std::int64_t{2}, std::int64_t{64}, std::int64_t{67}, std::int64_t{64 + 8191}, std::int64_t{64 + 8192},
+                                   std::int64_t{64 + 8194}, last, last + 3, last + 4, last + 5}) {
     for (const std::int64_t second : {1, 70, 64 + 8193}) {
       Flat flat;
       flat.values[static_cast<std::size_t>(first)] = std::numeric_limits<float>::quiet_NaN();
