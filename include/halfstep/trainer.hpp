@@ -70,8 +70,8 @@ class Trainer {
   /// One window of one micro-batch. Micro-batches accumulated before belong to it.
   template <class Batch>
   StepTicket step(const Batch& batch) {
-    core().require_not_stopped();
     core().require_learning_rate();
+    core().require_not_stopped();
     accumulate(batch);
     return update();
   }
@@ -112,6 +112,7 @@ class Trainer {
       throw ConfigurationError("apply: these gradients belong to another trainer; apply them there");
     }
     core().require_learning_rate();
+    core().require_not_stopped();
     const auto window = std::move(gradients).release();
     constexpr float unlimited = std::numeric_limits<float>::infinity();
     return core().finish(unlimited, unlimited);

@@ -127,6 +127,17 @@ BOOST_AUTO_TEST_CASE(uploads_may_be_followed_by_other_uses_of_the_memory_that_th
   BOOST_TEST(on_host(cuda, to.data(), 8) == (std::vector<float>{1, 2, 3, 4, 0, 0, 0, 0}));
 }
 
+BOOST_AUTO_TEST_CASE(large_uploads_take_a_bounded_amount_of_page_locked_memory) {
+  Cuda cuda;
+  constexpr std::int64_t n = (std::int64_t{100} << 20) / 4 + 3;
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000003);
+  Buffer<float, Cuda> to(cuda, n);
+  cuda.upload(to.data(), values.data(), values.size() * sizeof(float));
+  BOOST_TEST(cuda.service_bytes() < std::size_t{80} << 20);
+  BOOST_TEST((on_host(cuda, to.data(), n) == values));
+}
+
 BOOST_AUTO_TEST_CASE(a_machine_without_a_gpu_is_told_apart_from_a_gpu_that_is_not_there) {
   halfstep_test::set_device_count(0);
   BOOST_CHECK_EXCEPTION(Cuda(), DeviceError, [](const DeviceError& error) {

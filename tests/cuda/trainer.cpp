@@ -275,4 +275,31 @@ BOOST_AUTO_TEST_CASE(skips_explained_as_they_happen_cost_one_launch_and_the_look
   BOOST_TEST(report.diagnosis->first.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_takes_the_place_of_a_stopped_one_is_not_stopped) {
+  auto trainer = new_trainer<Impatient, Cuda>();
+  const StateFile file = capture(trainer);
+  const Points bad = batch_of(3);
+  trainer.step(bad);
+  trainer.step(bad);
+  restore(trainer, file);
+  BOOST_TEST(trainer.step(batch_of(0)).report().applied());
+}
+
+BOOST_AUTO_TEST_CASE(training_by_hand_is_stopped_too_and_keeps_its_gradients) {
+  auto trainer = new_trainer<Impatient, Cuda>();
+  const auto apply = [&](const Points& points) {
+    trainer.accumulate(points);
+    trainer.apply(trainer.close_window().unscale());
+  };
+  BOOST_CHECK_THROW(
+      for (int i = 0; i < 40; ++i) apply(batch_of(3)), TrainingStopped);
+}
+
+BOOST_AUTO_TEST_CASE(copies_of_a_ticket_tell_the_same) {
+  auto trainer = new_trainer<Float16ScaledPolicy, Cuda>();
+  const StepTicket ticket = trainer.step(batch_of(3)), copy = ticket;
+  BOOST_TEST(!ticket.report().first_non_finite.tensor.empty());
+  BOOST_TEST(copy.report().first_non_finite.tensor == ticket.report().first_non_finite.tensor);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

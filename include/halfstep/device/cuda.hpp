@@ -94,6 +94,7 @@ class Cuda {
   /// Uninitialised memory aligned to `alignment`; never null. Throws DeviceError when there is none.
   void* allocate(std::size_t bytes) {
     void* memory = nullptr;
+    select();
     detail::check_cuda(cudaMallocFromPoolAsync(&memory, bytes + (bytes == 0), pool_.get(), stream()),
                        "cudaMallocFromPoolAsync", {{"bytes", bytes}});
     return memory;
@@ -113,7 +114,9 @@ class Cuda {
   }
   /// From the program's memory, which may change as soon as this returns.
   void upload(void* to, const void* from, std::size_t bytes) {
-    if (bytes > 0) staging_.upload(to, from, bytes, stream());
+    if (bytes == 0) return;
+    select();
+    staging_.upload(to, from, bytes, stream());
   }
   /// To the program's memory. Waits until it is there.
   void download(void* to, const void* from, std::size_t bytes) {

@@ -52,10 +52,16 @@ class CudaEvent {
 };
 
 /// Uploads that do not wait: the bytes go through page-locked pieces, each of which is used again once the copy out of
-/// it is done. Holds as many pieces as copies were ever under way at a time.
+/// it is done. Holds as many pieces as copies were ever under way at a time; of the largest only so many, and where all of
+/// them are under way the next upload waits for one.
 class CudaStaging {
  public:
   void upload(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+    for (; bytes > largest_piece; bytes -= largest_piece) {
+      upload(to, from, largest_piece, stream);
+      to = static_cast<std::byte*>(to) + largest_piece;
+      from = static_cast<const std::byte*>(from) + largest_piece;
+    }
     Piece& piece = free_piece(bytes);
     std::memcpy(piece.memory.data(), from, bytes);
     check_cuda(cudaMemcpyAsync(to, piece.memory.data(), bytes, cudaMemcpyHostToDevice, stream),
@@ -70,6 +76,9 @@ class CudaStaging {
   }
 
  private:
+  static constexpr std::size_t largest_piece = std::size_t{8} << 20;
+  static constexpr int most_of_the_largest = 8;
+
   struct Piece {
     explicit Piece(std::size_t bytes) : memory(bytes) {}
     CudaPinned memory;
@@ -80,8 +89,18 @@ class CudaStaging {
   Piece& free_piece(std::size_t bytes) {
     std::size_t rounded = 4096;
     while (rounded < bytes) rounded *= 2;
+    int alike = 0;
     for (const auto& piece : pieces_) {
-      if (piece->memory.bytes() == rounded && piece->copied.has_passed()) return *piece;
+      if (piece->memory.bytes() != rounded) continue;
+      if (piece->copied.has_passed()) return *piece;
+      ++alike;
+    }
+    if (rounded == largest_piece && alike == most_of_the_largest) {
+      for (const auto& piece : pieces_) {
+        if (piece->memory.bytes() != rounded) continue;
+        piece->copied.wait();
+        return *piece;
+      }
     }
     pieces_.push_back(std::make_unique<Piece>(rounded));
     return *pieces_.back();

@@ -118,6 +118,7 @@ class TrainerCore final : public ClosedWindow,
   std::uint64_t random_passes() const { return random_passes_; }
   void resume(Record record, std::uint64_t seed, std::uint64_t random_passes) {
     hear_all();
+    stopped_ = nullptr;  // a step of the run that ends here
     record.window.inverse_scale = inverse_scale_of(record.window, record.state.scaler.scale);
     device_.upload(record_.data(), &record, sizeof record);
     micro_batches_ = record.window.micro_batches;
@@ -272,7 +273,12 @@ class TrainerCore final : public ClosedWindow,
   }
 
   void wait_for(const PendingReport& pending) override {
-    while (!pending.is_here) hear_next();
+    while (!pending.is_here) {
+      if constexpr (!D::shares_host_memory) {
+        if (reports_.empty()) throw DeviceError("this step's report was lost when there was no memory to write it");
+      }
+      hear_next();
+    }
   }
   /// Throws TrainingStopped if a step that was heard of since stopped training and nobody was told.
   void require_not_stopped() {

@@ -19,6 +19,11 @@ class CudaReports {
 
   explicit CudaReports(Cuda& cuda) : cuda_(&cuda), records_(places * sizeof(Record)) {}
 
+  CudaReports(const CudaReports&) = delete;
+  CudaReports& operator=(const CudaReports&) = delete;
+  /// Waits for reports that are still under way: they are written into memory that is about to go.
+  ~CudaReports() { (void)cudaStreamSynchronize(cuda_->stream()); }
+
   bool empty() const { return sent_ == heard_; }
   bool full() const { return sent_ - heard_ == places; }
 

@@ -36,7 +36,7 @@ class DeviceTable {
   }
   /// The same for an array that never changes.
   const T* show_once(D& device, std::span<const T> values) {
-    if (!D::shares_host_memory && copy_.size() > 0) return copy_.data();
+    if (!D::shares_host_memory && !shown_.empty()) return copy_.data();
     return show(device, values);
   }
 

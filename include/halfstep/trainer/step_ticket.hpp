@@ -60,7 +60,7 @@ class StepTicket {
       pending_->is_told = true;
       throw TrainingStopped(pending_->stop_message, pending_->report);
     }
-    report_ = std::move(pending_->report);
+    report_ = pending_->report;
     pending_ = nullptr;
     source_ = nullptr;
   }
