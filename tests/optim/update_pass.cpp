@@ -1,4 +1,5 @@
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstdint>
 #include <halfstep/numeric/bfloat16.hpp>
 #include <halfstep/numeric/float16.hpp>
@@ -75,6 +76,16 @@ std::uint32_t bits(Compute value) {
   return detail::bits_of(static_cast<float>(value));
 }
 
+/// The same bits. A compiler that has fused multiply-add uses it here or there as it likes: then up to the last two bits of
+/// what was added up.
+bool same(float a, float b, [[maybe_unused]] float largest_term) {
+#if defined(__FMA__)
+  return bits(a) == bits(b) || std::abs(a - b) <= 0x1p-22f * largest_term;
+#else
+  return bits(a) == bits(b);
+#endif
+}
+
 using Cases = std::tuple<std::pair<SGD, float>, std::pair<SGD, float16>, std::pair<Adam, bfloat16>,
                          std::pair<AdamW, float>, std::pair<AdamW, float16>>;
 
@@ -106,14 +117,15 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(each_element_moves_as_the_element_function_says_an
       const float g = clip_value(unclipped, 1.0f);
       clipped += g != unclipped;
       float &w = before.masters[next], &m = before.moments[0][next], &v = before.moments[1][next];
+      const float largest = 1.0f + std::abs(w) + std::abs(m) + std::abs(v);
       if constexpr (Optimizer::moments == 1) {
         Optimizer::update(w, g, m, after.facts.coefficients, before.options[p]);
       } else {
         Optimizer::update(w, g, m, v, after.facts.coefficients, before.options[p]);
       }
-      wrong += bits(v) != bits(after.moments[1][next]);
-      wrong += bits(w) != bits(after.masters[next]);
-      wrong += bits(m) != bits(after.moments[0][next]);
+      wrong += !same(v, after.moments[1][next], largest);
+      wrong += !same(w, after.masters[next], largest);
+      wrong += !same(m, after.moments[0][next], largest);
       if constexpr (!std::is_same_v<Compute, float>) {
         wrong += after.working[next].bits() != Compute(after.masters[next]).bits();
       }
