@@ -14,8 +14,7 @@
 ///   allocation lies a page that nobody may touch;
 /// - new memory of the device is full of NaN;
 /// - work that was given to a stream is done when somebody waits for it and not before (`lazy`, the default): what
-///   reads a result without waiting reads the bytes of before;
-/// - during the capture of a stream, calls that CUDA forbids then fail.
+///   reads a result without waiting reads the bytes of before.
 namespace halfstep_test {
 
 /// How often each kind of call was made since `reset`.
