@@ -14,6 +14,8 @@
 #include <halfstep/optim/update_pass.hpp>
 #include <halfstep/scaling/measure.hpp>
 
+#include "cuda/thread_team.hpp"
+
 BOOST_AUTO_TEST_SUITE(step_passes_tests)
 
 using namespace halfstep;
@@ -63,9 +65,16 @@ struct Join {
   std::int64_t count;
   MeasurePartial* result;
   void operator()(std::int64_t) const { *result = join_partials_of(compute::Block{}, partials, count); }
+
+  std::int64_t team_tasks() const { return 1; }
+  template <class Team>
+  void run(const Team& team, std::int64_t) const {
+    const MeasurePartial joined = join_partials_of(team, partials, count);
+    if (team.leads()) *result = joined;
+  }
 };
 
-/// What the GPU finds, and what the host does.
+/// What the GPU finds, what teams of several threads find, and what the host does.
 void compare(const Flat& flat) {
   constexpr float inverse = 0.5f;
   std::vector<MeasurePartial> expected(flat.chunks.size());
@@ -87,13 +96,24 @@ void compare(const Flat& flat) {
                                        partials.data(), flat.count()});
   compute::for_each(cuda, 1, Join{partials.data(), flat.count(), joined.data()});
 
+  std::vector<MeasurePartial> of_threads(flat.chunks.size());
+  MeasurePartial joined_of_threads;
+  test::run_by_teams(MeasureChunk{flat.chunks.data(), flat.segments.data(), flat.has_gradient.data(), flat.values.data(),
+                                  &inverse, of_threads.data(), flat.count()});
+  test::run_by_teams(Join{of_threads.data(), flat.count(), &joined_of_threads});
+
   const auto found = fetched(cuda, partials);
-  for (std::size_t i = 0; i < found.size(); ++i) BOOST_TEST(found[i].first_non_finite == expected[i].first_non_finite);
   const MeasurePartial whole = fetched(cuda, joined)[0];
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    BOOST_TEST(found[i].first_non_finite == expected[i].first_non_finite);
+    BOOST_TEST(of_threads[i].first_non_finite == expected[i].first_non_finite);
+  }
+  BOOST_TEST(joined_of_threads.first_non_finite == whole.first_non_finite);
   BOOST_TEST((whole.first_non_finite < 0) == facts.gradients_finite);
   if (facts.gradients_finite) {
     // Squares of halves of small whole numbers: exact in any order.
     BOOST_TEST(whole.sum_of_squares == facts.sum_of_squares);
+    BOOST_TEST(joined_of_threads.sum_of_squares == facts.sum_of_squares);
     BOOST_TEST(whole.sum_of_squares > 0);
   } else {
     const auto chunk = static_cast<std::size_t>(whole.first_non_finite);
