@@ -95,6 +95,19 @@ BOOST_AUTO_TEST_CASE(threads_that_share_a_range_drop_and_add_every_element_once)
     run_by_teams(kernel(teams));
     BOOST_TEST(back(teams) == back(host));
   }
+  // As fours, and where memory does not begin one.
+  for (const std::int64_t shift : {0, 1}) {
+    std::vector<float16> host(n, float16(never_written)), teams = host;
+    auto host_sums = random_numbers(n, -1.0f, 1.0f), teams_sums = host_sums;
+    const auto kernel = [&](std::vector<float16>& a, std::vector<float>& b) {
+      return detail::AddGradientChunk<float16, float, float16>{
+          values.data() + shift, {{a.data() + shift, false}, {b.data(), true}}, n - shift};
+    };
+    run_on_host(1, kernel(host, host_sums));
+    run_by_teams(kernel(teams, teams_sums));
+    BOOST_TEST(back(teams) == back(host));
+    BOOST_TEST(teams_sums == host_sums);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(threads_that_share_columns_look_rows_up_and_sum_their_gradients) {

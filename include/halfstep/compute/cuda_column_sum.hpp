@@ -19,13 +19,14 @@ struct SumRowsOfColumns {
   std::int64_t column_blocks;
   float* partials;
 
-  HALFSTEP_HOST_DEVICE void operator()(std::int64_t block) const {
-    const std::int64_t part = block / column_blocks;
-    const std::int64_t first_column = block % column_blocks * block_threads;
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const std::int64_t part = task / column_blocks;
+    const std::int64_t first_column = task % column_blocks * block_threads;
     const std::int64_t begin = part * summed_rows;
     const std::int64_t end = begin + summed_rows < values.rows ? begin + summed_rows : values.rows;
     const std::int64_t left = values.columns - first_column;
-    Block::for_each(left < block_threads ? left : block_threads, [&](std::int64_t j) {
+    team.for_each(left < block_threads ? left : block_threads, [&](std::int64_t j) {
       const T* column = values.data + first_column + j;
       float sum = 0;
       for (std::int64_t row = begin; row < end; ++row) sum += static_cast<float>(column[row * values.leading]);
@@ -57,7 +58,8 @@ void column_sum(Cuda& cuda, Arena<Cuda>& arena, Matrix<const T> values, float* s
   const std::int64_t parts = (values.rows + detail::summed_rows - 1) / detail::summed_rows;
   const std::int64_t column_blocks = (values.columns + detail::block_threads - 1) / detail::block_threads;
   float* const partials = arena.allocate<float>(parts * values.columns);
-  detail::launch(cuda, parts * column_blocks, detail::SumRowsOfColumns<T>{values, column_blocks, partials});
+  detail::launch(cuda, parts * column_blocks,
+                 detail::TaskOfBlock<detail::SumRowsOfColumns<T>>{{values, column_blocks, partials}});
   for_each(cuda, values.columns, detail::JoinColumnSums{partials, parts, values.columns, accumulate, sums});
 }
 

@@ -11,7 +11,8 @@ namespace halfstep::compute {
 ///
 /// - `std::int64_t team_tasks() const`: how many tasks, which may be cut otherwise than for the CPU;
 /// - `std::int64_t team_width() const`: about how many elements a task has, which decides how many threads share it;
-/// - `template <class Team> HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const`.
+/// - `template <class Team> HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const`, which asks `team`
+///   itself for everything, not its type, so that tests can give it threads of the CPU.
 template <class Kernel>
 concept TeamKernel = requires(const Kernel kernel, std::int64_t task) {
   { kernel.team_tasks() } -> std::same_as<std::int64_t>;
@@ -38,24 +39,26 @@ struct EachElement {
   Function function;
   std::int64_t size;
 
-  HALFSTEP_HOST_DEVICE void operator()(std::int64_t block) const {
-    const std::int64_t begin = block * block_elements;
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const std::int64_t begin = task * block_elements;
     if constexpr (FoursKernel<Function>) {
-      if (function.takes_fours()) return by_fours(begin);
+      if (function.takes_fours()) return by_fours(team, begin);
     }
     if (begin + block_elements <= size) {
-      for (int k = 0; k < block_elements / Block::size(); ++k) {
-        function(begin + Block::rank() + k * static_cast<std::int64_t>(Block::size()));
+      for (int k = 0; k < block_elements / team.size(); ++k) {
+        function(begin + team.rank() + k * static_cast<std::int64_t>(team.size()));
       }
     } else {
-      for (std::int64_t i = begin + Block::rank(); i < size; i += Block::size()) function(i);
+      for (std::int64_t i = begin + team.rank(); i < size; i += team.size()) function(i);
     }
   }
 
  private:
-  HALFSTEP_HOST_DEVICE void by_fours(std::int64_t begin) const {
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void by_fours(const Team& team, std::int64_t begin) const {
     const std::int64_t end = begin + block_elements < size ? begin + block_elements : size;
-    for (std::int64_t i = begin + 4 * Block::rank(); i < end; i += 4 * Block::size()) {
+    for (std::int64_t i = begin + 4 * team.rank(); i < end; i += 4 * team.size()) {
       if (i + 4 <= end) {
         function.on_four(i);
       } else {
@@ -65,6 +68,7 @@ struct EachElement {
   }
 };
 
+/// A task a block, for kernels of which nothing is asked but `run`.
 template <class Kernel>
 struct TaskOfBlock {
   Kernel kernel;
@@ -99,7 +103,7 @@ inline constexpr std::int64_t widest_warp_task = 1024;
 template <class Function>
 void for_each(Cuda& cuda, std::int64_t n, const Function& function) {
   detail::launch(cuda, (n + detail::block_elements - 1) / detail::block_elements,
-                 detail::EachElement<Function>{function, n});
+                 detail::TaskOfBlock<detail::EachElement<Function>>{{function, n}});
 }
 
 /// Runs all tasks of a kernel on the GPU, each by a team of threads. Returns before it is done.

@@ -20,13 +20,14 @@ struct ReducePart {
   std::int64_t size;
   T* partials;
 
-  HALFSTEP_HOST_DEVICE void operator()(std::int64_t block) const {
-    const std::int64_t begin = block * reduced_elements;
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    const std::int64_t begin = task * reduced_elements;
     const std::int64_t left = size - begin;
     const std::int64_t count = left < reduced_elements ? left : reduced_elements;
     const auto term = [&](std::int64_t i) { return static_cast<T>(transform(begin + i)); };
-    const T part = Block::reduce(count, term, identity, combine);
-    if (Block::leads()) partials[block] = part;
+    const T part = team.reduce(count, term, identity, combine);
+    if (team.leads()) partials[task] = part;
   }
 };
 
@@ -38,10 +39,11 @@ struct JoinParts {
   Combine combine;
   T* result;
 
-  HALFSTEP_HOST_DEVICE void operator()(std::int64_t) const {
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t) const {
     const T* const parts = partials;
-    const T total = Block::reduce(count, [parts](std::int64_t i) { return parts[i]; }, identity, combine);
-    if (Block::leads()) *result = total;
+    const T total = team.reduce(count, [parts](std::int64_t i) { return parts[i]; }, identity, combine);
+    if (team.leads()) *result = total;
   }
 };
 
@@ -53,9 +55,11 @@ void reduce(Cuda& cuda, Arena<Cuda>& arena, std::int64_t n, const Transform& tra
             const Combine& combine, T* result) {
   const std::int64_t parts = (n + detail::reduced_elements - 1) / detail::reduced_elements;
   T* const partials = parts == 1 ? result : arena.allocate<T>(parts);
-  detail::launch(cuda, parts, detail::ReducePart<T, Transform, Combine>{transform, identity, combine, n, partials});
+  using Part = detail::ReducePart<T, Transform, Combine>;
+  using Join = detail::JoinParts<T, Combine>;
+  detail::launch(cuda, parts, detail::TaskOfBlock<Part>{{transform, identity, combine, n, partials}});
   if (parts == 1) return;
-  detail::launch(cuda, 1, detail::JoinParts<T, Combine>{partials, parts, identity, combine, result});
+  detail::launch(cuda, 1, detail::TaskOfBlock<Join>{{partials, parts, identity, combine, result}});
 }
 
 }  // namespace halfstep::compute

@@ -38,12 +38,12 @@ struct PackHeads {
   std::int64_t team_tasks() const { return shape.items() * rows; }
   std::int64_t team_width() const { return group() * shape.width; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const std::int64_t item = task / rows, position = task % rows, count = group() * shape.width;
     const bool is_seen =
         !are_keys || position < shape.visible_keys(item / shape.key_value_heads, shape.queries - 1);
     const T* const source = from.data + heads_offset(shape, from.rows, from.leading, group(), item, position);
-    Team::for_each(
+    team.for_each(
         count, [&](std::int64_t i) { return is_seen ? source[i] : T{}; },
         [&](std::int64_t i, T value) { to[task * count + i] = value; });
   }
@@ -94,12 +94,12 @@ struct ShiftedScoreRows {
   std::int64_t team_tasks() const { return tile.items * tile.queries * shape.group(); }
   std::int64_t team_width() const { return tile.keys; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const AttentionTileRow at(shape, tile, task);
-    const TeamRow<Team, 32, ScoreOfRow> row(at.visible, ScoreOfRow{scores + task * tile.leading});
+    const TeamRow<Team, 32, ScoreOfRow> row(team, at.visible, ScoreOfRow{scores + task * tile.leading});
     float maximum = -numeric_traits<float>::largest;
     row.for_each([&](int, std::int64_t, float score) { maximum = compute::Maximum{}(maximum, score); });
-    maximum = Team::combine(maximum, compute::Maximum{});
+    maximum = team.combine(maximum, compute::Maximum{});
     T* const result = results + task * tile.leading;
     float sum = 0.0f;
     row.for_each([&](int, std::int64_t key, float score) {
@@ -107,9 +107,9 @@ struct ShiftedScoreRows {
       sum += shifted;
       result[key] = static_cast<T>(shifted);
     });
-    Team::for_each(tile.keys - at.visible, [&](std::int64_t i) { result[at.visible + i] = T{}; });
-    sum = Team::combine(sum, compute::Plus{});
-    if (Team::leads()) statistics[at.place] = {maximum, sum == 0.0f ? 0.0f : 1.0f / sum};
+    team.for_each(tile.keys - at.visible, [&](std::int64_t i) { result[at.visible + i] = T{}; });
+    sum = team.combine(sum, compute::Plus{});
+    if (team.leads()) statistics[at.place] = {maximum, sum == 0.0f ? 0.0f : 1.0f / sum};
   }
 };
 
@@ -129,7 +129,7 @@ struct ScoreGradientRows {
   std::int64_t team_tasks() const { return tile.items * tile.queries * shape.group(); }
   std::int64_t team_width() const { return tile.keys; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const AttentionTileRow at(shape, tile, task);
     const AttentionRow row = statistics[at.place];
     const float delta = deltas[at.place];
@@ -140,7 +140,7 @@ struct ScoreGradientRows {
       const float p = math::exp((scores[i] - row.maximum) * shape.scale) * row.inverse_sum;
       return Gradient{p, p * (probability_gradients[i] - delta)};
     };
-    Team::for_each(tile.keys, both, [&](std::int64_t key, const Gradient& gradient) {
+    team.for_each(tile.keys, both, [&](std::int64_t key, const Gradient& gradient) {
       probabilities[begin + key] = static_cast<T>(gradient.probability);
       score_gradients[begin + key] = static_cast<T>(gradient.of_score);
     });
@@ -162,15 +162,15 @@ struct AttentionDeltas {
   std::int64_t team_tasks() const { return shape.batch * shape.queries * shape.heads; }
   std::int64_t team_width() const { return shape.width; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const std::int64_t row = task / shape.heads, head = task % shape.heads;
     const T* const y = output.data + row * output.leading + head * shape.width;
     const T* const dy = output_gradient.data + row * output_gradient.leading + head * shape.width;
     const auto term = [&](std::int64_t i) { return static_cast<float>(y[i]) * static_cast<float>(dy[i]); };
-    const float delta = Team::reduce(shape.width, term, 0.0f, compute::Plus{});
+    const float delta = team.reduce(shape.width, term, 0.0f, compute::Plus{});
     const std::int64_t place =
         (row / shape.queries * shape.heads + head) * shape.queries + row % shape.queries;
-    if (Team::leads()) deltas[place] = delta;
+    if (team.leads()) deltas[place] = delta;
   }
 };
 
@@ -192,7 +192,7 @@ struct StoreHeads {
   std::int64_t team_tasks() const { return items * count; }
   std::int64_t team_width() const { return group() * shape.width; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const std::int64_t item = first_item + task / count, position = first + task % count;
     const std::int64_t sequence = item / shape.key_value_heads, heads = group();
     const bool is_seen = !are_keys || position < shape.visible_keys(sequence, shape.queries - 1);
@@ -208,7 +208,7 @@ struct StoreHeads {
               : factor * statistics[(head + i / shape.width) * shape.queries + position].inverse_sum;
       return is_seen ? source[i] * by : 0.0f;
     };
-    Team::for_each(heads * shape.width, value,
+    team.for_each(heads * shape.width, value,
                    [&](std::int64_t i, float sum) { store_gradient(target, i, sum); });
   }
 };

@@ -55,7 +55,7 @@ struct GatherPatches {
   std::int64_t team_tasks() const { return rows; }
   std::int64_t team_width() const { return window.area() * window.channels; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t row) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t row) const {
     const std::int64_t place = first_row + row;
     const std::int64_t image = place / window.places(), in_image = place % window.places();
     const std::int64_t top = in_image / window.out_width * window.stride_height - window.padding_height;
@@ -69,7 +69,7 @@ struct GatherPatches {
       const std::int64_t from = (image * window.height + y) * window.width * channels + in_line;
       return is_pixel ? images[from] : T{};
     };
-    Team::for_each(columns, seen, [&](std::int64_t i, T value) { patches[row * columns + i] = value; });
+    team.for_each(columns, seen, [&](std::int64_t i, T value) { patches[row * columns + i] = value; });
   }
 };
 
@@ -107,7 +107,7 @@ struct ScatterPatches {
   std::int64_t team_tasks() const { return image_count * window.height; }
   std::int64_t team_width() const { return window.width * window.channels; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const std::int64_t image = first_image + task / window.height, y = task % window.height;
     const ReadBy lines =
         read_by(y, window.kernel_height, window.stride_height, window.padding_height, window.out_height);
@@ -117,7 +117,7 @@ struct ScatterPatches {
     const std::int64_t end = lines.end < last ? lines.end : last;
     if (!is_first && !is_last && begin >= end) return;
     const std::int64_t channels = window.channels;
-    Team::for_each(window.width * channels, [&](std::int64_t i) {
+    team.for_each(window.width * channels, [&](std::int64_t i) {
       float* const kept = sums == nullptr ? nullptr : sums + task * window.width * channels + i;
       const float sum = add_up_one(is_first ? 0.0f : *kept, image, y, i / channels, begin, end, i % channels);
       if (is_last) {

@@ -181,11 +181,11 @@ struct NormalizeRows {
   std::int64_t team_tasks() const { return blocks.rows; }
   std::int64_t team_width() const { return blocks.width; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t index) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t index) const {
     using Load = InputElement<Rows>;
-    const TeamRow<Team, 32, Load> row(blocks.width, Load{input, index * blocks.width});
+    const TeamRow<Team, 32, Load> row(team, blocks.width, Load{input, index * blocks.width});
     const RowNorm norm = Rule::measure(row, epsilon);
-    if (Team::leads()) norms[index] = norm;
+    if (team.leads()) norms[index] = norm;
     const std::int64_t begin = index * blocks.width;
     if constexpr (Rows::are_made) {
       row.for_each([](std::int64_t, float x) { return x; },
@@ -208,7 +208,9 @@ struct NormRow {
   RowNorm norm;
   std::int64_t width;
 
-  HALFSTEP_HOST_DEVICE float normalized(std::int64_t j) const { return (static_cast<float>(x[j]) - norm.center) * norm.scale; }
+  HALFSTEP_HOST_DEVICE float normalized(std::int64_t j) const {
+    return (static_cast<float>(x[j]) - norm.center) * norm.scale;
+  }
   float weighted_gradient(std::int64_t j) const { return static_cast<float>(dy[j]) * weight[j]; }
 
   /// With g = dy * weight and n the normalised row:  dx = scale * (g - mean(g) - n * mean(g n)); what does
@@ -297,17 +299,17 @@ struct NormGradientRows {
   /// Of two rows, for which half as many threads' registers do.
   std::int64_t team_width() const { return 2 * blocks.width; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     constexpr int kept = 16;
     using Load = NormElementOfRow<X, Y>;
     const std::int64_t width = blocks.width;
-    TeamColumnSums<Team, kept> weight_sums(width, partial_of(weight_partials, task));
-    TeamColumnSums<Team, kept> bias_sums(width, partial_of(bias_partials, task));
+    TeamColumnSums<Team, kept> weight_sums(team, width, partial_of(weight_partials, task));
+    TeamColumnSums<Team, kept> bias_sums(team, width, partial_of(bias_partials, task));
     const std::int64_t count = blocks.rows_of_team(), first = task * count;
     for (std::int64_t index = first; index < first + count && index < blocks.rows; ++index) {
       const std::int64_t begin = index * width;
       const RowNorm norm = norms[index];
-      const TeamRow<Team, kept, Load> row(width, Load{{x + begin, dy + begin, weight, norm, width}});
+      const TeamRow<Team, kept, Load> row(team, width, Load{{x + begin, dy + begin, weight, norm, width}});
       if (input_gradient.data != nullptr) store_input_gradient(row, norm.scale, begin);
       row.for_each([&](int k, std::int64_t j, const NormElement& element) {
         weight_sums.add(k, j, element.gradient * element.normalized);

@@ -49,9 +49,9 @@ struct WindowInImage {
 /// On a GPU a thread has one channel of one pixel: of a line of `width` pixels each of a team's threads calls
 /// `function(pixel, channel)` for its own.
 template <class Team, class Function>
-HALFSTEP_HOST_DEVICE void for_each_in_line(std::int64_t width, std::int64_t channels,
+HALFSTEP_HOST_DEVICE void for_each_in_line(const Team& team, std::int64_t width, std::int64_t channels,
                                            const Function& function) {
-  Team::for_each(width * channels, [&](std::int64_t i) { function(i / channels, i % channels); });
+  team.for_each(width * channels, [&](std::int64_t i) { function(i / channels, i % channels); });
 }
 
 /// One line of results of a max pooling, and which pixel of its image each of them is.
@@ -77,10 +77,10 @@ struct MaxPoolLine {
   std::int64_t team_tasks() const { return window.batch * window.out_height; }
   std::int64_t team_width() const { return window.out_width * window.channels; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t line) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t line) const {
     const std::int64_t image = line / window.out_height, channels = window.channels;
     const T* const first = images + image * window.height * window.width * channels;
-    for_each_in_line<Team>(window.out_width, channels, [&](std::int64_t column, std::int64_t c) {
+    for_each_in_line(team, window.out_width, channels, [&](std::int64_t column, std::int64_t c) {
       const WindowInImage in(window, line % window.out_height, column);
       std::int64_t found = in.top * window.width + in.left;
       float largest = static_cast<float>(first[found * channels + c]);
@@ -163,10 +163,10 @@ struct AveragePoolLine {
   std::int64_t team_tasks() const { return window.batch * window.out_height; }
   std::int64_t team_width() const { return window.out_width * window.channels; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t line) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t line) const {
     const std::int64_t image = line / window.out_height, channels = window.channels;
     const T* const first = images + image * window.height * window.width * channels;
-    for_each_in_line<Team>(window.out_width, channels, [&](std::int64_t column, std::int64_t c) {
+    for_each_in_line(team, window.out_width, channels, [&](std::int64_t column, std::int64_t c) {
       const WindowInImage in(window, line % window.out_height, column);
       float sum = 0.0f;
       for (std::int64_t y = in.top; y < in.bottom; ++y) {
@@ -219,12 +219,12 @@ struct PoolGradientLine {
   std::int64_t team_tasks() const { return window.batch * window.height; }
   std::int64_t team_width() const { return window.width * window.channels; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t line) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t line) const {
     const std::int64_t image = line / window.height, y = line % window.height, channels = window.channels;
     const float divisor = pixels != nullptr ? 1.0f : static_cast<float>(window.area());
     const ReadBy lines =
         read_by(y, window.kernel_height, window.stride_height, window.padding_height, window.out_height);
-    for_each_in_line<Team>(window.width, channels, [&](std::int64_t x, std::int64_t c) {
+    for_each_in_line(team, window.width, channels, [&](std::int64_t x, std::int64_t c) {
       const ReadBy columns =
           read_by(x, window.kernel_width, window.stride_width, window.padding_width, window.out_width);
       const auto place = static_cast<std::int32_t>(y * window.width + x);

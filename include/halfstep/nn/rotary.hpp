@@ -51,8 +51,8 @@ struct RotaryTable {
   std::int64_t team_tasks() const { return tasks(); }
   std::int64_t team_width() const { return pairs; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t task) const {
-    Team::for_each(pairs, [&](std::int64_t pair) { fill(task, pair); });
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    team.for_each(pairs, [&](std::int64_t pair) { fill(task, pair); });
   }
 
  private:
@@ -104,7 +104,7 @@ struct RotaryRows {
   std::int64_t team_tasks() const { return rows; }
   std::int64_t team_width() const { return width; }
   template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team&, std::int64_t row) const {
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t row) const {
     const std::int64_t pairs = table.pairs, angles = row % table.positions * pairs;
     const auto first_of_pair = [&](std::int64_t i) { return row * width + i / pairs * 2 * pairs + i % pairs; };
     const auto turned = [&](std::int64_t i) {
@@ -113,7 +113,7 @@ struct RotaryRows {
       const float cosine = table.cosines[angle], sine = backwards ? -table.sines[angle] : table.sines[angle];
       return Pair{x * cosine - y * sine, y * cosine + x * sine};
     };
-    Team::for_each(width / 2, turned, [&](std::int64_t i, const Pair& pair) {
+    team.for_each(width / 2, turned, [&](std::int64_t i, const Pair& pair) {
       const std::int64_t a = first_of_pair(i);
       store_gradient(to, a, pair.first);
       store_gradient(to, a + pairs, pair.second);
