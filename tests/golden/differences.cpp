@@ -13,6 +13,7 @@
 #include "support/given_gradients.hpp"
 #include "support/refusal.hpp"
 #include "support/tape.hpp"
+#include "support/tolerance.hpp"
 
 BOOST_AUTO_TEST_SUITE(differences_tests)
 
@@ -195,6 +196,46 @@ BOOST_AUTO_TEST_CASE(thresholds_of_clipping_that_turn_or_erase_gradients_are_ref
         refusal<ConfigurationError>([&] { weights(1, SGD{.learning_rate = 1.0}, max_norm); });
     BOOST_TEST(holds(message, "clip_norm is"), message);
   }
+}
+
+BOOST_AUTO_TEST_CASE(by_hand_the_norm_is_clipped_before_the_values_in_whichever_order_it_is_asked_for) {
+  const auto by_hand = [](auto clip) {
+    auto trainer = weights<Float32Policy>(2);
+    trainer.accumulate(GivenBatch{{{3.0f}, {4.0f}}});
+    auto gradients = trainer.close_window().unscale();
+    clip(gradients);
+    trainer.apply(std::move(gradients));
+    return std::vector<float>{-trainer.read_parameter("w.0")[0], -trainer.read_parameter("w.1")[0]};
+  };
+  const auto norm_first = pytorch().read("clipped_by_norm_then_value").values;   // 0.6, 0.8
+  const auto value_first = pytorch().read("clipped_by_value_then_norm").values;  // twice the root of a half
+  check_close(by_hand([](auto& gradients) {
+                gradients.clip_value(1.0f);
+                gradients.clip_norm(1.0f);
+              }),
+              norm_first, float_tolerance);
+  check_close(by_hand([](auto& gradients) {
+                gradients.clip_norm(1.0f);
+                gradients.clip_value(1.0f);
+              }),
+              norm_first, float_tolerance);
+  check_close(by_hand([](auto& gradients) {
+                gradients.clip_value(1.0f);
+                gradients.for_each([](std::string_view, Tensor<float>) {});
+                gradients.clip_norm(1.0f);
+              }),
+              value_first, float_tolerance);
+  BOOST_TEST(std::abs(norm_first[0] - value_first[0]) > 0.1f);
+}
+
+BOOST_AUTO_TEST_CASE(a_dropout_that_would_drop_everything_is_refused) {
+  for (const float value : pytorch().read("dropped_with_probability_1").values) BOOST_TEST(value == 0.0f);
+
+  Session<Float32Policy> session;
+  Watched<float> x(Shape{3}, {1.0f, -2.0f, 3.0f});
+  const auto input = watch(session.tape, x);
+  const std::string message = refusal<ConfigurationError>([&] { dropout(session.tape, input, 1.0f); });
+  BOOST_TEST(holds(message, "the probability is 1"), message);
 }
 
 BOOST_AUTO_TEST_CASE(an_epsilon_that_lets_zero_be_divided_by_zero_is_refused) {

@@ -6,7 +6,7 @@ import warnings
 import numpy
 import torch
 import torch.nn.functional as F
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.optim import lr_scheduler
 
 SEED = 20260707
@@ -25,6 +25,14 @@ def clipped(gradient, max_norm):
     weight.grad = torch.tensor(gradient)
     norm = clip_grad_norm_([weight], max_norm)
     return norm.item(), weight.grad.numpy()
+
+
+def clipped_by(gradient, *clips):
+    weight = torch.zeros(len(gradient))
+    weight.grad = torch.tensor(gradient)
+    for clip in clips:
+        clip([weight], 1.0)
+    return weight.grad.numpy()
 
 
 def scaled_sgd(scale, lr=1.0):
@@ -147,6 +155,9 @@ def arrays(random):
         "clipped_by_minus_one": clipped([3.0, 4.0], -1.0)[1],
         "clipped_by_zero": clipped([3.0, 4.0], 0.0)[1],
         "clipped_by_nan": clipped([3.0, 4.0], float("nan"))[1],
+        "clipped_by_norm_then_value": clipped_by([3.0, 4.0], clip_grad_norm_, clip_grad_value_),
+        "clipped_by_value_then_norm": clipped_by([3.0, 4.0], clip_grad_value_, clip_grad_norm_),
+        "dropped_with_probability_1": F.dropout(torch.tensor([1.0, -2.0, 3.0]), 1.0).numpy(),
         "adam_without_epsilon": adam_without_epsilon(),
         "cosine_100_at_150": rate_at(lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=100), 150),
         "first_rate_of_linear_warmup": rate_at(lambda o: lr_scheduler.LinearLR(o, total_iters=100), 0),
