@@ -10,6 +10,7 @@
 #include <limits>
 #include <random>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,21 @@ using Floats = std::vector<float>;
 // Until a step is decided there is nothing to apply, and nothing that would change a gradient but a limit of zero.
 static_assert(!UpdateFacts<int>{}.apply && UpdateFacts<int>{}.inverse_scale == 1 &&
               UpdateFacts<int>{}.clip_coefficient == 1 && UpdateFacts<int>{}.clip_value == 0);
+
+// C++ has no array of no elements.
+static_assert(std::extent_v<decltype(MomentPointers<0>::of)> == 1);
+
+/// An optimizer that remembers nothing.
+struct Plain {
+  static constexpr int moments = 0;
+  struct Coefficients {
+    float learning_rate;
+  };
+  Coefficients coefficients(float rate, std::int64_t) const { return {rate}; }
+  static void update(float& weight, float g, const Coefficients& c, const ParameterOptions& parameter) {
+    weight -= c.learning_rate * parameter.learning_rate_factor * g;
+  }
+};
 
 /// Flat buffers of three parameters, the second without a gradient, with random content everywhere.
 template <class Optimizer, class Compute>
@@ -87,7 +103,7 @@ bool same(float a, float b, [[maybe_unused]] float largest_term) {
 }
 
 using Cases = std::tuple<std::pair<SGD, float>, std::pair<SGD, float16>, std::pair<Adam, bfloat16>,
-                         std::pair<AdamW, float>, std::pair<AdamW, float16>>;
+                         std::pair<AdamW, float>, std::pair<AdamW, float16>, std::pair<Plain, float16>>;
 
 }  // namespace
 
@@ -118,7 +134,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(each_element_moves_as_the_element_function_says_an
       clipped += g != unclipped;
       float &w = before.masters[next], &m = before.moments[0][next], &v = before.moments[1][next];
       const float largest = 1.0f + std::abs(w) + std::abs(m) + std::abs(v);
-      if constexpr (Optimizer::moments == 1) {
+      if constexpr (Optimizer::moments == 0) {
+        Optimizer::update(w, g, after.facts.coefficients, before.options[p]);
+      } else if constexpr (Optimizer::moments == 1) {
         Optimizer::update(w, g, m, after.facts.coefficients, before.options[p]);
       } else {
         Optimizer::update(w, g, m, v, after.facts.coefficients, before.options[p]);
