@@ -76,8 +76,8 @@ void compare(const Flat& flat) {
 
   std::vector<MeasurePartial> of_threads(flat.chunks.size());
   MeasurePartial joined_of_threads;
-  test::run_by_teams(MeasureChunk{flat.chunks.data(), flat.segments.data(), flat.has_gradient.data(), flat.values.data(),
-                                  &inverse, of_threads.data(), flat.count()});
+  test::run_by_teams(MeasureChunk{flat.chunks.data(), flat.segments.data(), flat.has_gradient.data(),
+                                  flat.values.data(), &inverse, of_threads.data(), flat.count()});
   test::run_by_teams(Join{of_threads.data(), flat.count(), &joined_of_threads});
 
   const auto found = fetched(cuda, partials);
@@ -164,8 +164,8 @@ BOOST_AUTO_TEST_CASE(the_measurements_of_a_gpu_are_those_of_the_host) { compare(
 
 BOOST_AUTO_TEST_CASE(the_first_bad_gradient_is_the_same_wherever_there_are_some) {
   const std::int64_t last = Flat().segments[3].offset;
-  for (const std::int64_t first : {std::int64_t{0}, std::int64_t{2}, std::int64_t{64}, std::int64_t{67}, std::int64_t{64 + 8191}, std::int64_t{64 + 8192},
-                                   std::int64_t{64 + 8194}, last, last + 3, last + 4, last + 5}) {
+  const std::int64_t firsts[] = {0, 2, 64, 67, 64 + 8191, 64 + 8192, 64 + 8194, last, last + 3, last + 4, last + 5};
+  for (const std::int64_t first : firsts) {
     for (const std::int64_t second : {1, 70, 64 + 8193}) {
       Flat flat;
       flat.values[static_cast<std::size_t>(first)] = std::numeric_limits<float>::quiet_NaN();
