@@ -73,12 +73,13 @@ class Team {
 #if defined(__CUDA_ARCH__)
     for (int distance = 16; distance > 0; distance /= 2) value = combine(value, from_lane(value, distance));
     if constexpr (Threads > 32) {
-      __shared__ T of_warps[Threads / 32];
+      // Words, because memory that a block shares cannot begin with the values that a type's members may name.
+      __shared__ Words<T> of_warps[Threads / 32];
       __syncthreads();  // whoever still reads the results before
-      if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+      if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = __builtin_bit_cast(Words<T>, value);
       __syncthreads();
-      value = of_warps[0];
-      for (int warp = 1; warp < Threads / 32; ++warp) value = combine(value, of_warps[warp]);
+      value = __builtin_bit_cast(T, of_warps[0]);
+      for (int warp = 1; warp < Threads / 32; ++warp) value = combine(value, __builtin_bit_cast(T, of_warps[warp]));
     }
 #else
     (void)combine;
@@ -96,14 +97,17 @@ class Team {
 
  private:
 #if defined(__CUDA_ARCH__)
+  /// A value's bytes.
+  template <class T>
+  struct alignas(T) Words {
+    static_assert(sizeof(T) % sizeof(unsigned) == 0, "a combined value is a multiple of 4 bytes");
+    unsigned of[sizeof(T) / sizeof(unsigned)];
+  };
+
   /// The value of the thread whose lane differs in one bit, for values of any size.
   template <class T>
   __device__ static T from_lane(const T& value, int distance) {
-    static_assert(sizeof(T) % sizeof(unsigned) == 0, "a combined value is a multiple of 4 bytes");
-    struct Words {
-      unsigned of[sizeof(T) / sizeof(unsigned)];
-    };
-    Words words = __builtin_bit_cast(Words, value);
+    Words<T> words = __builtin_bit_cast(Words<T>, value);
     for (unsigned& word : words.of) word = __shfl_xor_sync(0xffffffffu, word, distance);
     return __builtin_bit_cast(T, words);
   }
