@@ -100,6 +100,18 @@ void compare(const Flat& flat) {
   }
 }
 
+/// An optimizer that remembers nothing.
+struct Plain {
+  static constexpr int moments = 0;
+  struct Coefficients {
+    float learning_rate;
+  };
+  Coefficients coefficients(float rate, std::int64_t) const { return {rate}; }
+  HALFSTEP_HOST_DEVICE static void update(float& weight, float g, const Coefficients& c, const ParameterOptions& rule) {
+    weight -= c.learning_rate * rule.learning_rate_factor * g;
+  }
+};
+
 template <class Optimizer, class Compute>
 void compare_updates(const Optimizer& optimizer, bool apply) {
   const Flat flat;
@@ -192,6 +204,7 @@ BOOST_AUTO_TEST_CASE(an_update_has_the_bits_of_the_hosts) {
   compare_updates<AdamW, bfloat16>(AdamW{}, true);
   compare_updates<AdamW, float>(AdamW{}, true);
   compare_updates<SGD, float16>(SGD{}, true);
+  compare_updates<Plain, bfloat16>(Plain{}, true);
 }
 
 BOOST_AUTO_TEST_CASE(an_update_that_is_not_applied_changes_nothing) { compare_updates<AdamW, float16>(AdamW{}, false); }
