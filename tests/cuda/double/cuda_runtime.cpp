@@ -9,6 +9,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -21,20 +24,31 @@ struct Allocation {
   std::size_t bytes;
 };
 
-/// What is captured: the work, and for a kernel its arguments, which may be set anew.
+/// One piece of work, and what a graph may change of it.
 struct Node {
   Work work;
-  const void* function = nullptr;
-  std::int64_t blocks = 0;
-  std::shared_ptr<std::vector<std::byte>> arguments;
+  const void* function = nullptr;  // of a kernel
+  bool is_copy = false;
+  cudaMemcpyKind kind{};
 };
 
 }  // namespace
 
+struct CUgraphNode_st : Node {};
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+struct CUgraphExec_st {
+  const CUgraph_st* graph;
+  std::vector<Node> nodes;
+};
 struct CUstream_st {
   std::deque<Work> waiting;
-  bool capturing = false;
-  std::vector<std::shared_ptr<Node>> captured;
+  /// While it is captured: by whom, what, whether something was called that may not be, and the last node as an array.
+  CUgraph_st* captured = nullptr;
+  std::thread::id by;
+  bool is_spoilt = false;
+  cudaGraphNode_t last = nullptr;
 };
 struct CUevent_st {
   bool recorded = false;
@@ -45,16 +59,6 @@ struct CUevent_st {
 struct CUmemPoolHandle_st {
   int device;
 };
-struct CUgraph_st {
-  std::vector<std::shared_ptr<Node>> nodes;
-};
-struct CUgraphNode_st {
-  std::shared_ptr<Node> node;
-};
-struct CUgraphExec_st {
-  std::vector<std::shared_ptr<Node>> nodes;
-};
-
 namespace {
 
 struct State {
@@ -65,7 +69,8 @@ struct State {
   int open = 0;
   bool lazy = true;
   int devices = 2;
-  std::vector<std::unique_ptr<CUgraphNode_st>> node_handles;
+  std::set<CUstream_st*> capturing;
+  std::set<const CUgraph_st*> graphs;
   halfstep_test::CudaCalls calls;
   struct Failure {
     cudaError_t status;
@@ -110,8 +115,9 @@ void flush(CUstream_st* stream) {
 
 cudaError_t give(CUstream_st* stream, Node node) {
   if (stream == nullptr) std::abort();  // the legacy stream would wait for all others
-  if (stream->capturing) {
-    stream->captured.push_back(std::make_shared<Node>(std::move(node)));
+  if (stream->captured != nullptr) {
+    stream->captured->nodes.push_back(std::make_unique<CUgraphNode_st>(std::move(node)));
+    stream->last = stream->captured->nodes.back().get();
   } else if (state().lazy) {
     stream->waiting.push_back(std::move(node.work));
   } else {
@@ -130,14 +136,13 @@ std::size_t bytes_carried(const void* function) {
 }
 
 Node kernel_node(const void* function, std::int64_t blocks, void** arguments) {
+  const auto* carried = static_cast<const std::byte*>(arguments[0]);
+  const auto kept = std::make_shared<const std::vector<std::byte>>(carried, carried + bytes_carried(function));
   Node node;
   node.function = function;
-  node.blocks = blocks;
-  const auto* carried = static_cast<const std::byte*>(arguments[0]);
-  // Aligned as a kernel's parameters are, and exactly as large as they are.
-  node.arguments = std::make_shared<std::vector<std::byte>>(carried, carried + bytes_carried(function));
-  node.work = [function, blocks, kept = node.arguments] {
+  node.work = [function, blocks, kept] {
     const halfstep_test::DeviceMemoryOpen open;
+    // Aligned as a kernel's parameters are.
     void* memory = std::aligned_alloc(64, (kept->size() + 63) / 64 * 64);
     std::memcpy(memory, kept->data(), kept->size());
     void* again[] = {memory};
@@ -147,6 +152,42 @@ Node kernel_node(const void* function, std::int64_t blocks, void** arguments) {
     std::free(memory);
   };
   return node;
+}
+
+bool are_of(cudaMemcpyKind kind, const void* to, const void* from, std::size_t bytes) {
+  return halfstep_test::is_device_memory(to, bytes) == (kind != cudaMemcpyDeviceToHost) &&
+         halfstep_test::is_device_memory(from, bytes) == (kind != cudaMemcpyHostToDevice);
+}
+Node copy_node(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  Node node;
+  node.is_copy = true;
+  node.kind = kind;
+  node.work = [=] {
+    const halfstep_test::DeviceMemoryOpen open;
+    std::memcpy(to, from, bytes);
+  };
+  return node;
+}
+
+/// While this thread captures, whatever waits, asks, allocates or frees spoils the capture. CUDA allows a few of these;
+/// nobody needs them.
+bool spoils_a_capture() {
+  bool spoils = false;
+  for (CUstream_st* const stream : state().capturing) {
+    if (stream->by != std::this_thread::get_id()) continue;
+    stream->is_spoilt = true;
+    spoils = true;
+  }
+  return spoils;
+}
+
+/// The place of a graph's node in what was made of the graph, or null.
+Node* node_of(cudaGraphExec_t executable, cudaGraphNode_t node) {
+  if (!state().graphs.contains(executable->graph)) return nullptr;
+  for (std::size_t i = 0; i < executable->nodes.size(); ++i) {
+    if (executable->graph->nodes[i].get() == node) return &executable->nodes[i];
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -195,6 +236,10 @@ using namespace halfstep_test;
 #define HALFSTEP_TEST_CALL(call)                                            \
   const Lock lock(state().mutex);                                           \
   if (const cudaError_t status = planned(#call); status != cudaSuccess) return status
+/// The same for what may not be called while a stream is captured.
+#define HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(call) \
+  HALFSTEP_TEST_CALL(call);                       \
+  if (spoils_a_capture()) return cudaErrorStreamCaptureUnsupported
 
 extern "C" {
 
@@ -222,7 +267,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  HALFSTEP_TEST_CALL(cudaStreamCreateWithFlags);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaStreamCreateWithFlags);
   if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
   *stream = new CUstream_st;
   ++state().objects;
@@ -230,36 +275,35 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  HALFSTEP_TEST_CALL(cudaStreamDestroy);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaStreamDestroy);
   flush(stream);
   delete stream;
   --state().objects;
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  HALFSTEP_TEST_CALL(cudaStreamSynchronize);
-  if (stream->capturing) return cudaErrorStreamCaptureUnsupported;
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaStreamSynchronize);
   ++state().calls.stream_waits;
   flush(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  HALFSTEP_TEST_CALL(cudaEventCreateWithFlags);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventCreateWithFlags);
   *event = new CUevent_st;
   ++state().objects;
   ++state().calls.objects_made;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  HALFSTEP_TEST_CALL(cudaEventDestroy);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventDestroy);
   if (event->stream != nullptr && !event->passed) flush(event->stream);
   delete event;
   --state().objects;
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  HALFSTEP_TEST_CALL(cudaEventRecord);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventRecord);
   event->recorded = true;
   event->passed = false;
   event->stream = stream;
@@ -269,24 +313,22 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return give(stream, std::move(node));
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  HALFSTEP_TEST_CALL(cudaEventQuery);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventQuery);
   if (event->passed) return cudaSuccess;
-  if (event->stream->capturing) return cudaErrorStreamCaptureUnsupported;
   // A GPU gets on with its work by itself; here the third who asks sees it done.
   if (++event->queries >= 3) flush(event->stream);
   return event->passed ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  HALFSTEP_TEST_CALL(cudaEventSynchronize);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventSynchronize);
   ++state().calls.event_waits;
   if (event->passed) return cudaSuccess;
-  if (event->stream->capturing) return cudaErrorStreamCaptureUnsupported;
   flush(event->stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
-  HALFSTEP_TEST_CALL(cudaMemPoolCreate);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaMemPoolCreate);
   if (properties->location.type != cudaMemLocationTypeDevice) return cudaErrorInvalidValue;
   *pool = new CUmemPoolHandle_st{properties->location.id};
   ++state().objects;
@@ -294,7 +336,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* prope
   return cudaSuccess;
 }
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  HALFSTEP_TEST_CALL(cudaMemPoolDestroy);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaMemPoolDestroy);
   delete pool;
   --state().objects;
   return cudaSuccess;
@@ -303,9 +345,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
   HALFSTEP_TEST_CALL(cudaMemPoolSetAttribute);
   return cudaSuccess;
 }
-cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t, cudaStream_t stream) {
-  HALFSTEP_TEST_CALL(cudaMallocFromPoolAsync);
-  if (stream->capturing) return cudaErrorStreamCaptureUnsupported;
+cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t, cudaStream_t) {
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaMallocFromPoolAsync);
   if (bytes > (std::size_t{1} << 40)) return cudaErrorMemoryAllocation;
   // As near to the forbidden page behind as an alignment of 256 bytes allows.
   const std::size_t rounded = (bytes + 255) / 256 * 256;
@@ -323,8 +364,7 @@ cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t, 
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
-  HALFSTEP_TEST_CALL(cudaFreeAsync);
-  if (stream->capturing) return cudaErrorStreamCaptureUnsupported;
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaFreeAsync);
   ++state().calls.device_frees;
   Node node;
   node.work = [memory] {
@@ -337,14 +377,14 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   return give(stream, std::move(node));
 }
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
-  HALFSTEP_TEST_CALL(cudaHostAlloc);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaHostAlloc);
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   ++state().calls.host_allocations;
   ++state().objects;
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  HALFSTEP_TEST_CALL(cudaFreeHost);
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaFreeHost);
   std::free(memory);
   --state().objects;
   return cudaSuccess;
@@ -363,21 +403,14 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t 
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   HALFSTEP_TEST_CALL(cudaMemcpyAsync);
-  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  if (is_device_memory(to, bytes) != to_device || is_device_memory(from, bytes) != from_device) {
-    return cudaErrorInvalidMemcpyDirection;
-  }
+  if (!are_of(kind, to, from, bytes)) return cudaErrorInvalidMemcpyDirection;
   auto& calls = state().calls;
-  ++(to_device && from_device ? calls.copies_on_device : to_device ? calls.copies_to_device : calls.copies_to_host);
-  if (!from_device) calls.bytes_to_device += static_cast<std::int64_t>(bytes);
-  if (!to_device) calls.bytes_to_host += static_cast<std::int64_t>(bytes);
-  Node node;
-  node.work = [=] {
-    const DeviceMemoryOpen open;
-    std::memcpy(to, from, bytes);
-  };
-  return give(stream, std::move(node));
+  ++(kind == cudaMemcpyDeviceToDevice ? calls.copies_on_device
+     : kind == cudaMemcpyHostToDevice ? calls.copies_to_device
+                                      : calls.copies_to_host);
+  if (kind == cudaMemcpyHostToDevice) calls.bytes_to_device += static_cast<std::int64_t>(bytes);
+  if (kind == cudaMemcpyDeviceToHost) calls.bytes_to_host += static_cast<std::int64_t>(bytes);
+  return give(stream, copy_node(to, from, bytes, kind));
 }
 
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t stream) {
@@ -387,6 +420,105 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   }
   ++state().calls.launches;
   return give(stream, kernel_node(function, static_cast<std::int64_t>(grid.x), arguments));
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaStreamBeginCapture);
+  // Global would forbid other threads' trainers to allocate, relaxed would let this one.
+  if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;
+  stream->captured = new CUgraph_st;
+  stream->by = std::this_thread::get_id();
+  stream->is_spoilt = false;
+  stream->last = nullptr;
+  state().capturing.insert(stream);
+  state().graphs.insert(stream->captured);
+  ++state().objects;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  const Lock lock(state().mutex);
+  if (stream->captured == nullptr) return cudaErrorIllegalState;
+  state().capturing.erase(stream);
+  CUgraph_st* const captured = std::exchange(stream->captured, nullptr);
+  cudaError_t status = planned("cudaStreamEndCapture");
+  if (status == cudaSuccess && stream->is_spoilt) status = cudaErrorStreamCaptureInvalidated;
+  if (status != cudaSuccess) {
+    cudaGraphDestroy(captured);
+    return status;
+  }
+  *graph = captured;
+  return cudaSuccess;
+}
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(
+#else
+cudaError_t cudaStreamGetCaptureInfo_v3(
+#endif
+    cudaStream_t stream, cudaStreamCaptureStatus* capturing, unsigned long long*, cudaGraph_t*,
+    const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count) {
+  HALFSTEP_TEST_CALL(cudaStreamGetCaptureInfo);
+  *capturing = stream->captured == nullptr ? cudaStreamCaptureStatusNone
+               : stream->is_spoilt         ? cudaStreamCaptureStatusInvalidated
+                                           : cudaStreamCaptureStatusActive;
+  *dependencies = &stream->last;
+  *count = stream->last == nullptr ? 0 : 1;
+  // An edge may carry data, and who does not ask for it is refused.
+  return edges == nullptr ? cudaErrorLossyQuery : cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaGraphInstantiate);
+  if (flags != 0) return cudaErrorInvalidValue;
+  *executable = new CUgraphExec_st{graph, {}};
+  for (const auto& node : graph->nodes) (*executable)->nodes.push_back(*node);
+  ++state().objects;
+  ++state().calls.graphs_instantiated;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  HALFSTEP_TEST_CALL(cudaGraphDestroy);
+  if (state().graphs.erase(graph) != 1) std::abort();
+  delete graph;
+  --state().objects;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  HALFSTEP_TEST_CALL(cudaGraphExecDestroy);
+  delete executable;
+  --state().objects;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
+                                             const cudaKernelNodeParams* parameters) {
+  HALFSTEP_TEST_CALL(cudaGraphExecKernelNodeSetParams);
+  Node* const place = node_of(executable, node);
+  const dim3 grid = parameters->gridDim, block = parameters->blockDim;
+  if (place == nullptr || place->function == nullptr || place->function != parameters->func) {
+    return cudaErrorInvalidValue;
+  }
+  if (grid.x == 0 || grid.x > 0x7fffffffu || grid.y != 1 || grid.z != 1 || block.x * block.y * block.z > 1024) {
+    return cudaErrorInvalidConfiguration;
+  }
+  *place = kernel_node(parameters->func, static_cast<std::int64_t>(grid.x), parameters->kernelParams);
+  ++state().calls.graph_nodes_updated;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t executable, cudaGraphNode_t node, void* to,
+                                               const void* from, size_t bytes, cudaMemcpyKind kind) {
+  HALFSTEP_TEST_CALL(cudaGraphExecMemcpyNodeSetParams1D);
+  Node* const place = node_of(executable, node);
+  if (place == nullptr || !place->is_copy || place->kind != kind || bytes == 0 || !are_of(kind, to, from, bytes)) {
+    return cudaErrorInvalidValue;
+  }
+  *place = copy_node(to, from, bytes, kind);
+  ++state().calls.graph_nodes_updated;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaGraphLaunch);
+  ++state().calls.graph_launches;
+  for (const Node& node : executable->nodes) give(stream, node);
+  return cudaSuccess;
 }
 
 }  // extern "C"
