@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -39,18 +40,15 @@ template <class Kernel>
 void launch(Cuda& cuda, std::int64_t blocks, const Kernel& kernel) {
   static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is copied to the GPU byte by byte");
   static_assert(sizeof(Kernel) <= 4096, "a kernel and what it carries must fit into a launch's 4096 bytes");
+  static_assert(alignof(Kernel) <= alignof(std::max_align_t), "a kernel is recorded with this alignment");
   constexpr std::int64_t most_blocks = 0x7fffffff;
   if (blocks <= 0) return;
   if (blocks > most_blocks) {
     throw DeviceError("cuda: a pass needs " + std::to_string(blocks) + " blocks, the most is " +
                       std::to_string(most_blocks) + "; use a smaller batch or window");
   }
-  cuda.select();
-  void* arguments[] = {const_cast<Kernel*>(&kernel)};
-  halfstep::detail::check_cuda(
-      cudaLaunchKernel(reinterpret_cast<const void*>(&run_kernel<Kernel>), dim3(static_cast<unsigned>(blocks)),
-                       dim3(block_threads), arguments, 0, cuda.stream()),
-      "cudaLaunchKernel", {{"blocks", blocks}, {"threads", block_threads}});
+  cuda.give(halfstep::detail::CudaLaunch{reinterpret_cast<const void*>(&run_kernel<Kernel>),
+                                         static_cast<unsigned>(blocks), block_threads, &kernel, sizeof kernel});
 }
 
 }  // namespace halfstep::compute::detail

@@ -42,16 +42,16 @@ void cuda_matmul_after_bias(Cuda& device, std::int64_t count, const MatrixBatch<
     const MatrixBatch<float> products{matrix(sums, rows, columns), rows * columns};
     const CudaProblem problem = cuda_problem<In, float>(count, a, b, products, {});
     const CudaOperands operands{a.first.data, b.first.data, sums, nullptr};
-    matmuls.run(device, matmuls.need(device, problem, operands), problem, operands);
+    matmuls.run(device, problem, operands);
     for_each(device, size, AddProductAndBias<Out>{result, options.bias, sums});
   } else {
     CudaProblem problem = cuda_problem<In, Out>(count, a, b, result, options);
     problem.accumulates = true;
     const CudaOperands operands{a.first.data, b.first.data, result.first.data, nullptr};
     // Before anything is written, because it may throw.
-    CudaMatmulPlan& plan = matmuls.need(device, problem, operands);
+    matmuls.require(device, problem, operands);
     for_each(device, size, StartFromBias<Out>{result, options.bias, options.accumulate});
-    matmuls.run(device, plan, problem, operands);
+    matmuls.run(device, problem, operands);
   }
 }
 
@@ -61,14 +61,10 @@ void cuda_matmul(Cuda& device, std::int64_t count, const MatrixBatch<const In>& 
   auto& matmuls = device.service<CudaMatmuls>();
   CudaProblem problem = cuda_problem<In, Out>(count, a, b, result, options);
   const CudaOperands operands{a.first.data, b.first.data, result.first.data, options.bias};
-  if (options.bias == nullptr) {
-    return matmuls.run(device, matmuls.need(device, problem, operands), problem, operands);
-  }
+  if (options.bias == nullptr) return matmuls.run(device, problem, operands);
   if (can_fuse_bias(device, result, options.bias)) {
     problem.bias_alignment = cuda_alignment(options.bias);
-    if (CudaMatmulPlan* const plan = matmuls.find(device, problem, operands)) {
-      return matmuls.run(device, *plan, problem, operands);
-    }
+    if (matmuls.offers(device, problem, operands)) return matmuls.run(device, problem, operands);
   }
   cuda_matmul_after_bias(device, count, a, b, result, options);
 }

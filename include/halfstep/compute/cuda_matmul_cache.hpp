@@ -18,6 +18,18 @@
 
 namespace halfstep::compute::detail {
 
+/// A product as a device is given it.
+struct CudaProduct {
+  CudaProblem problem;
+  CudaOperands operands;
+
+  void give(Cuda& device, cudaStream_t stream) const;
+  std::size_t hash() const {
+    return CudaProblemHash()(problem) ^ reinterpret_cast<std::uintptr_t>(operands.result);
+  }
+  bool operator==(const CudaProduct&) const = default;
+};
+
 /// What a Cuda object keeps for its products: the cuBLASLt handle, the workspace, and the plans of the products that it
 /// has met, so that a warm product is one launch: nothing is asked, made or allocated. It keeps as many plans as
 /// `capacity`; the one unused for longest makes room.
@@ -25,32 +37,27 @@ class CudaMatmuls {
  public:
   static constexpr std::size_t capacity = 1024;
 
-  /// Null where cuBLASLt offers no algorithm. The plan stays valid until the next call.
-  CudaMatmulPlan* find(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
-    ++clock_;
-    if (const auto known = plans_.find(problem); known != plans_.end()) {
-      known->second.last_use = clock_;
-      return known->second.plan ? &*known->second.plan : nullptr;
-    }
-    return make(device, problem, operands);
+  /// Does cuBLASLt offer an algorithm?
+  bool offers(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
+    return find(device, problem, operands) != nullptr;
+  }
+  /// Throws DeviceError where it does not.
+  void require(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
+    (void)need(device, problem, operands);
   }
 
-  /// Throws DeviceError where cuBLASLt offers no algorithm.
-  CudaMatmulPlan& need(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
-    if (CudaMatmulPlan* const plan = find(device, problem, operands)) return *plan;
-    refuse("cublasLtMatmulAlgoGetHeuristic", problem, operands, CUBLAS_STATUS_NOT_SUPPORTED,
-           "; cuBLASLt offers no algorithm for such a product with a workspace of " +
-               std::to_string(workspace_.bytes()) +
-               " bytes: give it more (CudaOptions::workspace_bytes), align the matrices and their rows to 16 bytes, "
-               "or compute in another type");
+  /// Gives the product to the device. Throws DeviceError where cuBLASLt offers no algorithm.
+  void run(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
+    require(device, problem, operands);
+    device.give(CudaProduct{problem, operands});
   }
-
-  void run(Cuda& device, CudaMatmulPlan& plan, const CudaProblem& problem, const CudaOperands& operands) {
-    device.select();
+  /// Gives the product to the device's stream, now.
+  void give(Cuda& device, const CudaProduct& product, cudaStream_t stream) {
     const bool has_workspace = workspace_.bytes() > 0;
-    const cublasStatus_t status = plan.run(handle_.get(), operands, has_workspace ? workspace_.data() : nullptr,
-                                           workspace_.bytes(), device.stream());
-    if (status != CUBLAS_STATUS_SUCCESS) refuse("cublasLtMatmul", problem, operands, status, "");
+    const cublasStatus_t status = need(device, product.problem, product.operands)
+                                      .run(handle_.get(), product.operands, has_workspace ? workspace_.data() : nullptr,
+                                           workspace_.bytes(), stream);
+    if (status != CUBLAS_STATUS_SUCCESS) refuse("cublasLtMatmul", product.problem, product.operands, status, "");
   }
 
   /// Room for sums in float, in which is what an earlier product left. Where it is too small it gets a larger one
@@ -79,6 +86,24 @@ class CudaMatmuls {
     std::uint64_t last_use;
   };
 
+  /// Null where cuBLASLt offers no algorithm. The plan stays valid until the next call.
+  CudaMatmulPlan* find(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
+    ++clock_;
+    if (const auto known = plans_.find(problem); known != plans_.end()) {
+      known->second.last_use = clock_;
+      return known->second.plan ? &*known->second.plan : nullptr;
+    }
+    return make(device, problem, operands);
+  }
+  /// Throws DeviceError where cuBLASLt offers no algorithm.
+  CudaMatmulPlan& need(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
+    if (CudaMatmulPlan* const plan = find(device, problem, operands)) return *plan;
+    refuse("cublasLtMatmulAlgoGetHeuristic", problem, operands, CUBLAS_STATUS_NOT_SUPPORTED,
+           "; cuBLASLt offers no algorithm for such a product with a workspace of " +
+               std::to_string(workspace_.bytes()) +
+               " bytes: give it more (CudaOptions::workspace_bytes), align the matrices and their rows to 16 bytes, "
+               "or compute in another type");
+  }
   CudaMatmulPlan* make(Cuda& device, const CudaProblem& problem, const CudaOperands& operands) {
     prepare(device);
     ++asked_;
@@ -123,5 +148,9 @@ class CudaMatmuls {
   std::uint64_t clock_ = 0;
   std::size_t asked_ = 0;
 };
+
+inline void CudaProduct::give(Cuda& device, cudaStream_t stream) const {
+  device.service<CudaMatmuls>().give(device, *this, stream);
+}
 
 }  // namespace halfstep::compute::detail

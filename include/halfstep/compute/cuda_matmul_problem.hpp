@@ -18,6 +18,8 @@ struct CudaOperands {
   const void* b;
   void* result;
   const void* bias;
+
+  bool operator==(const CudaOperands&) const = default;
 };
 
 /// Everything that an algorithm of cuBLASLt is chosen by: all of a product but the addresses, of which only the

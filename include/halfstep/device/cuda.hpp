@@ -8,9 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include <halfstep/device/cuda_commands.hpp>
 #include <halfstep/device/cuda_error.hpp>
+#include <halfstep/device/cuda_graphs.hpp>
 #include <halfstep/device/cuda_staging.hpp>
 #include <halfstep/device/services.hpp>
 
@@ -71,6 +76,10 @@ class CudaPool {
 /// An NVIDIA GPU: work is done in the order in which it is given, on a stream of the object's own, and calls return
 /// before it is done. Only `download` and `synchronize` wait. One object serves one thread at a time; two trainers use
 /// two. Everything throws DeviceError where CUDA reports a fault, which may be one of work that was given earlier.
+///
+/// Between `begin_recording` and `end_recording` work is written down and not given, until the end, or until somebody
+/// waits or asks for the stream; then it is given at once, by a CUDA graph where the like of it was recorded before
+/// (see cuda_graphs.hpp). Nothing else changes for those who give work.
 class Cuda {
  public:
   using Options = CudaOptions;
@@ -82,11 +91,20 @@ class Cuda {
   explicit Cuda(Options options = {}) : options_(options), selected_(options.device), pool_(options.device) {}
   Cuda(const Cuda&) = delete;
   Cuda& operator=(const Cuda&) = delete;
-  /// Waits for what is still under way: it may use memory that the program is about to give back.
-  ~Cuda() { (void)cudaStreamSynchronize(stream_.get()); }
+  /// Waits for what is still under way: it may use memory that the program is about to give back. What is recorded and
+  /// not given is forgotten.
+  ~Cuda() {
+    is_recording_ = false;
+    free_recorded();
+    (void)cudaStreamSynchronize(stream_.get());
+  }
 
   const Options& options() const { return options_; }
-  cudaStream_t stream() const { return stream_.get(); }
+  /// For work that is given by other means than this object. Comes after all that was recorded so far.
+  cudaStream_t stream() {
+    give_recorded();
+    return stream_.get();
+  }
 
   /// Makes this GPU the one that the calling thread's next launches go to.
   void select() const { detail::check_cuda(cudaSetDevice(options_.device), "cudaSetDevice", {{"device", options_.device}}); }
@@ -95,38 +113,74 @@ class Cuda {
   void* allocate(std::size_t bytes) {
     void* memory = nullptr;
     select();
-    detail::check_cuda(cudaMallocFromPoolAsync(&memory, bytes + (bytes == 0), pool_.get(), stream()),
+    detail::check_cuda(cudaMallocFromPoolAsync(&memory, bytes + (bytes == 0), pool_.get(), stream_.get()),
                        "cudaMallocFromPoolAsync", {{"bytes", bytes}});
     return memory;
   }
   void deallocate(void* memory) noexcept {
-    if (memory != nullptr) (void)cudaFreeAsync(memory, stream());
+    if (memory == nullptr) return;
+    if (is_recording_ && keep_until_given(memory)) return;
+    (void)cudaFreeAsync(memory, stream_.get());
   }
 
   void clear(void* memory, std::size_t bytes) {
-    if (bytes == 0) return;
-    detail::check_cuda(cudaMemsetAsync(memory, 0, bytes, stream()), "cudaMemsetAsync", {{"bytes", bytes}});
+    if (bytes != 0) give(detail::CudaClear{memory, bytes});
   }
   void copy(void* to, const void* from, std::size_t bytes) {
-    if (bytes == 0) return;
-    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()),
-                       "cudaMemcpyAsync on the device", {{"bytes", bytes}});
+    if (bytes != 0) give(detail::CudaCopy{to, from, bytes, cudaMemcpyDeviceToDevice});
   }
   /// From the program's memory, which may change as soon as this returns.
   void upload(void* to, const void* from, std::size_t bytes) {
-    if (bytes == 0) return;
-    select();
-    staging_.upload(to, from, bytes, stream());
+    using Staging = detail::CudaStaging;
+    for (std::size_t done = 0; done < bytes; done += Staging::largest_piece) {
+      const std::size_t count = bytes - done < Staging::largest_piece ? bytes - done : Staging::largest_piece;
+      select();
+      if (!staging_.has_room(count)) give_recorded();
+      Staging::Piece& piece = staging_.fill(static_cast<const std::byte*>(from) + done, count);
+      give(detail::CudaCopy{static_cast<std::byte*>(to) + done, piece.memory.data(), count, cudaMemcpyHostToDevice});
+      if (!is_recording_) staging_.let_go(stream_.get());
+    }
   }
   /// To the program's memory. Waits until it is there.
   void download(void* to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
-    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream()),
-                       "cudaMemcpyAsync from the device", {{"bytes", bytes}});
+    give_recorded();
+    detail::CudaCopy{to, from, bytes, cudaMemcpyDeviceToHost}.give(stream_.get());
     synchronize();
   }
   /// Waits until all work given to the device is done.
-  void synchronize() { detail::check_cuda(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+  void synchronize() {
+    give_recorded();
+    detail::check_cuda(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+  }
+
+  /// Gives a kernel (CudaLaunch), a copy (CudaCopy) or a call (see CudaCallTable) to the stream, or records it.
+  template <class Work>
+  void give(const Work& work) {
+    require_all_given();
+    if (is_recording_) {
+      recorded_.add(work);
+    } else if constexpr (requires { work.give(stream_.get()); }) {
+      select();
+      work.give(stream_.get());
+    } else {
+      select();
+      work.give(*this, stream_.get());
+    }
+  }
+
+  /// From here on work is recorded. Has no effect where it already is.
+  void begin_recording() {
+    require_all_given();
+    is_recording_ = true;
+  }
+  /// Gives what was recorded, and records no more. Throws DeviceError where that fails; then what was recorded is lost, and
+  /// with it this object's use: everything that gives work throws from then on.
+  void end_recording() {
+    is_recording_ = false;
+    give_recorded();
+  }
+  const GraphUse& graph_use() const { return graphs_.use(); }
 
   template <class Service>
   Service& service() {
@@ -147,11 +201,50 @@ class Cuda {
     }
   };
 
+  void require_all_given() const {
+    if (!is_lost_) return;
+    throw DeviceError(
+        "cuda: recorded work was lost when the GPU failed earlier; make a new trainer, and load its last checkpoint");
+  }
+  void give_recorded() {
+    require_all_given();
+    if (!recorded_.empty()) {
+      select();
+      is_lost_ = true;
+      graphs_.give(*this, stream_.get(), recorded_);
+      staging_.let_go(stream_.get());
+      is_lost_ = false;
+      recorded_.clear();
+    }
+    free_recorded();
+  }
+  /// False where there is no memory for it.
+  bool keep_until_given(void* memory) noexcept {
+    try {
+      freed_.push_back(memory);
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+  void free_recorded() noexcept {
+    for (void* const memory : freed_) (void)cudaFreeAsync(memory, stream_.get());
+    freed_.clear();
+  }
+
   Options options_;
   Selected selected_;
   detail::CudaStream stream_;
   detail::CudaPool pool_;
   detail::CudaStaging staging_;
+  detail::CudaGraphs graphs_;
+  detail::CudaCommands recorded_;
+  /// Memory that recorded work may use and that was given back since.
+  std::vector<void*> freed_;
+  bool is_recording_ = false;
+  /// Was recorded work dropped because giving it failed?
+  bool is_lost_ = false;
+  /// Goes first: it gives memory back to this object.
   detail::Services services_;
 };
 

@@ -51,22 +51,40 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Uploads that do not wait: the bytes go through page-locked pieces, each of which is used again once the copy out of
-/// it is done. Holds as many pieces as copies were ever under way at a time; of the largest only so many, and where all of
-/// them are under way the next upload waits for one.
+/// Page-locked pieces that uploads go through, so that they do not wait: each is used again once the copy out of it is done.
+/// Holds as many pieces as copies were ever under way at a time; of the largest only so many, and where all of them are
+/// under way the next upload waits for one.
 class CudaStaging {
  public:
-  void upload(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
-    for (; bytes > largest_piece; bytes -= largest_piece) {
-      upload(to, from, largest_piece, stream);
-      to = static_cast<std::byte*>(to) + largest_piece;
-      from = static_cast<const std::byte*>(from) + largest_piece;
-    }
-    Piece& piece = free_piece(bytes);
+  static constexpr std::size_t largest_piece = std::size_t{8} << 20;
+
+  struct Piece {
+    explicit Piece(std::size_t bytes) : memory(bytes) {}
+    CudaPinned memory;
+    CudaEvent copied;
+    /// Filled, and its copy not yet given.
+    bool is_held = false;
+  };
+
+  /// Whether `fill` finds a piece without letting one go. Requires at most largest_piece bytes.
+  bool has_room(std::size_t bytes) const {
+    if (rounded(bytes) < largest_piece) return true;
+    return held(largest_piece) < most_of_the_largest;
+  }
+  /// A piece with these bytes, held until the copy out of it was given. Requires has_room.
+  Piece& fill(const void* from, std::size_t bytes) {
+    Piece& piece = free_piece(rounded(bytes));
     std::memcpy(piece.memory.data(), from, bytes);
-    check_cuda(cudaMemcpyAsync(to, piece.memory.data(), bytes, cudaMemcpyHostToDevice, stream),
-               "cudaMemcpyAsync to the device", {{"bytes", bytes}});
-    piece.copied.record(stream);
+    piece.is_held = true;
+    return piece;
+  }
+  /// The copies out of all pieces that are held were given to the stream.
+  void let_go(cudaStream_t stream) {
+    for (const auto& piece : pieces_) {
+      if (!piece->is_held) continue;
+      piece->copied.record(stream);
+      piece->is_held = false;
+    }
   }
 
   std::size_t bytes() const {
@@ -76,33 +94,36 @@ class CudaStaging {
   }
 
  private:
-  static constexpr std::size_t largest_piece = std::size_t{8} << 20;
   static constexpr int most_of_the_largest = 8;
 
-  struct Piece {
-    explicit Piece(std::size_t bytes) : memory(bytes) {}
-    CudaPinned memory;
-    CudaEvent copied;
-  };
-
-  /// The smallest free piece that is large enough, and not so large that it would be missed elsewhere; else a new one.
-  Piece& free_piece(std::size_t bytes) {
+  static std::size_t rounded(std::size_t bytes) {
     std::size_t rounded = 4096;
     while (rounded < bytes) rounded *= 2;
+    return rounded;
+  }
+  int held(std::size_t bytes) const {
+    int count = 0;
+    for (const auto& piece : pieces_) count += piece->is_held && piece->memory.bytes() == bytes ? 1 : 0;
+    return count;
+  }
+
+  /// One of exactly this size, so that it is not missed elsewhere: the first that is free, else a new one, else the first
+  /// that is not held.
+  Piece& free_piece(std::size_t bytes) {
     int alike = 0;
+    Piece* busy = nullptr;
     for (const auto& piece : pieces_) {
-      if (piece->memory.bytes() != rounded) continue;
-      if (piece->copied.has_passed()) return *piece;
+      if (piece->memory.bytes() != bytes) continue;
       ++alike;
+      if (piece->is_held) continue;
+      if (piece->copied.has_passed()) return *piece;
+      if (busy == nullptr) busy = piece.get();
     }
-    if (rounded == largest_piece && alike == most_of_the_largest) {
-      for (const auto& piece : pieces_) {
-        if (piece->memory.bytes() != rounded) continue;
-        piece->copied.wait();
-        return *piece;
-      }
+    if (bytes == largest_piece && alike == most_of_the_largest) {
+      busy->copied.wait();
+      return *busy;
     }
-    pieces_.push_back(std::make_unique<Piece>(rounded));
+    pieces_.push_back(std::make_unique<Piece>(bytes));
     return *pieces_.back();
   }
 
