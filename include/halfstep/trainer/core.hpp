@@ -46,6 +46,13 @@ struct ReportsOf<Record, Cuda> {
 };
 #endif
 
+/// Devices that can write work down and give it later.
+template <class D>
+concept RecordsWork = requires(D& device) {
+  device.begin_recording();
+  device.end_recording();
+};
+
 /// One unscaled gradient, clipped, over the scaled one.
 struct UnscaleElement {
   float* values;
@@ -140,6 +147,9 @@ class TrainerCore final : public ClosedWindow,
   template <class Batch>
   Loss forward(const Batch& batch) {
     require_open("accumulate");
+    if constexpr (RecordsWork<D>) {
+      if (captures_) device_.begin_recording();
+    }
     return loss(batch, Pass::training);
   }
 
@@ -175,6 +185,12 @@ class TrainerCore final : public ClosedWindow,
       clear_window();
       throw;
     }
+  }
+
+  /// From the next window on a device that can records a window's work and does it at once. No effect on others.
+  void capture(bool on) {
+    captures_ = on;
+    if (!on) end_recording();
   }
 
   /// How skipped windows are explained; null, as at first, if they are not.
@@ -257,6 +273,7 @@ class TrainerCore final : public ClosedWindow,
                            DecideStep<Record, Policy, Optimizer>{measurements(), is_measured_, record_.data(), optimizer_,
                                                                  max_norm, max_value});
     update();
+    end_recording();
     const std::uint64_t first_random_pass = random_passes_ - static_cast<std::uint64_t>(micro_batches_);
     if constexpr (D::shares_host_memory) {
       std::string stop;
@@ -303,6 +320,7 @@ class TrainerCore final : public ClosedWindow,
     forget_window();
     try {
       compute::for_each(device_, 1, ClearWindow<Record>{record_.data()});
+      end_recording();
     } catch (...) {  // a device that fails here fails every call that comes, and is reported there
     }
   }
@@ -361,6 +379,9 @@ class TrainerCore final : public ClosedWindow,
     const auto chunks = store_.chunks();
     return {record_.data(), partials_.data(), chunks_.show_once(device_, chunks),
             static_cast<std::int64_t>(chunks.size()), any_gradient()};
+  }
+  void end_recording() {
+    if constexpr (RecordsWork<D>) device_.end_recording();
   }
   void forget_window() noexcept {
     store_.clear_gradients();
@@ -552,6 +573,7 @@ class TrainerCore final : public ClosedWindow,
   std::int64_t looked_at_ = 0;
   std::shared_ptr<Diagnosis> finding_;
   bool closed_ = false;
+  bool captures_ = false;
   /// Are the facts those of the window as it is now?
   bool is_measured_ = false;
   typename ReportsOf<Record, D>::type reports_;

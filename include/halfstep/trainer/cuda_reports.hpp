@@ -22,7 +22,12 @@ class CudaReports {
   CudaReports(const CudaReports&) = delete;
   CudaReports& operator=(const CudaReports&) = delete;
   /// Waits for reports that are still under way: they are written into memory that is about to go.
-  ~CudaReports() { (void)cudaStreamSynchronize(cuda_->stream()); }
+  ~CudaReports() {
+    try {
+      for (; !empty(); ++heard_) arrived_[heard_ % places].wait();
+    } catch (...) {  // the device failed: it writes no more
+    }
+  }
 
   bool empty() const { return sent_ == heard_; }
   bool full() const { return sent_ - heard_ == places; }
