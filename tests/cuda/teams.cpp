@@ -18,8 +18,6 @@ using namespace halfstep::test;
 
 namespace teams_test {
 
-constexpr float never_written = -77.0f;
-
 /// The version of a kernel that the host runs.
 template <class Kernel>
 void run_on_host(std::int64_t tasks, const Kernel& kernel) {

@@ -15,12 +15,6 @@ using namespace halfstep::test;
 
 namespace teams_images_test {
 
-constexpr float never_written = -77.0f;
-std::vector<float> blank(std::int64_t size) {
-  return std::vector<float>(static_cast<std::size_t>(size), never_written);
-}
-const auto run_kernel = [](const auto& run, const auto& kernel) { run(kernel.team_tasks(), kernel); };
-
 struct Images {
   detail::Window2d window;
   std::int64_t pixels() const { return window.batch * window.height * window.width * window.channels; }
@@ -49,12 +43,11 @@ BOOST_AUTO_TEST_CASE(threads_that_share_a_line_pool_it_and_find_its_gradients) {
     const auto gradient = random_numbers(images.results(), -1.0f, 1.0f, 8);
     const auto& window = images.window;
     const auto run = [&](Found& found, const auto& by) {
-      run_kernel(by, detail::MaxPoolLine<float>{window, values.data(), found.largest.data(), found.pixels.data()});
-      run_kernel(by, detail::AveragePoolLine<float>{window, values.data(), found.mean.data()});
-      run_kernel(by, detail::PoolGradientLine<float>{
-                         window, gradient.data(), found.pixels.data(), {found.of_largest.data(), false}});
-      run_kernel(by,
-                 detail::PoolGradientLine<float>{window, gradient.data(), nullptr, {found.of_mean.data(), true}});
+      by(detail::MaxPoolLine<float>{window, values.data(), found.largest.data(), found.pixels.data()});
+      by(detail::AveragePoolLine<float>{window, values.data(), found.mean.data()});
+      by(detail::PoolGradientLine<float>{
+             window, gradient.data(), found.pixels.data(), {found.of_largest.data(), false}});
+      by(detail::PoolGradientLine<float>{window, gradient.data(), nullptr, {found.of_mean.data(), true}});
     };
     const Found before{blank(images.results()), blank(images.results()),
                        std::vector<std::int32_t>(static_cast<std::size_t>(images.results()), -1),
@@ -78,14 +71,14 @@ BOOST_AUTO_TEST_CASE(threads_that_share_a_patch_gather_it_and_give_its_gradients
     const auto of_patches = random_numbers(images.patches(), -1.0f, 1.0f, 8);
     const auto& window = images.window;
     const auto run = [&](Found& found, const auto& by) {
-      run_kernel(by, detail::GatherPatches<float>{window, values.data(), 1, window.rows() - 1, found.patches.data()});
+      by(detail::GatherPatches<float>{window, values.data(), 1, window.rows() - 1, found.patches.data()});
       // The lines of places in two parts, the second of which adds to what the first has kept.
       const std::int64_t half = images.lines() / 2, line = images.patches() / images.lines();
       const GradientTarget<float> target{found.gradient.data(), true};
-      run_kernel(by, detail::ScatterPatches<float>{window, of_patches.data(), 0, window.batch, 0, half,
-                                                   found.sums.data(), true, false, target});
-      run_kernel(by, detail::ScatterPatches<float>{window, of_patches.data() + half * line, 0, window.batch, half,
-                                                   images.lines(), found.sums.data(), false, true, target});
+      by(detail::ScatterPatches<float>{window, of_patches.data(), 0, window.batch, 0, half,
+                                       found.sums.data(), true, false, target});
+      by(detail::ScatterPatches<float>{window, of_patches.data() + half * line, 0, window.batch, half,
+                                       images.lines(), found.sums.data(), false, true, target});
     };
     const Found before{blank(images.patches()), blank(images.pixels()), blank(images.pixels())};
     compare_with_one_thread(before, run, [](const Found& teams, const Found& one) {

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(threads_that_share_a_range_visit_every_element_once) {
         by(tasks, compute::detail::EachElement<Convert>{{values.data() + shift, found.rounded.data() + shift}, n});
       };
       const auto size = static_cast<std::size_t>(n + 1);
-      const Found before{std::vector<std::int32_t>(size, 5), std::vector<float16>(size, float16(-77.0f))};
+      const Found before{std::vector<std::int32_t>(size, 5), std::vector<float16>(size, float16(never_written))};
       compare_with_one_thread(before, run, [&](const Found& teams, const Found& one) {
         BOOST_TEST(teams.sums == one.sums);
         for (std::size_t i = 0; i < size; ++i) {
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(threads_that_share_columns_sum_them_up) {
     by(3 * 2, compute::detail::SumRowsOfColumns<float>{compute::matrix(values.data(), rows, columns), 2,
                                                        partials.data()});
   };
-  compare_with_one_thread(std::vector<float>(3 * columns, -77.0f), run,
+  compare_with_one_thread(blank(3 * columns), run,
                           [](const auto& teams, const auto& one) { BOOST_TEST(teams == one); });
 }
 
@@ -109,10 +109,10 @@ BOOST_AUTO_TEST_CASE(threads_that_share_a_chunk_measure_it_and_one_decides) {
       Record record;
     };
     const auto run = [&](Found& found, const auto& by) {
-      by(flat.count(), MeasureChunk{flat.chunks.data(), flat.segments.data(), flat.has_gradient.data(),
+      by(MeasureChunk{flat.chunks.data(), flat.segments.data(), flat.has_gradient.data(),
                                     flat.values.data(), &inverse, found.partials.data(), flat.count()});
       using Decide = detail::DecideStep<Record, Float16ScaledPolicy, AdamW>;
-      by(1, Decide{{&found.record, found.partials.data(), flat.chunks.data(), flat.count(), true}, false,
+      by(Decide{{&found.record, found.partials.data(), flat.chunks.data(), flat.count(), true}, false,
                    &found.record, AdamW{}, 1.0f, 1.0f});
     };
     Found before{std::vector<MeasurePartial>(flat.chunks.size(), {-77.0, -77}), {}};
@@ -145,19 +145,19 @@ BOOST_AUTO_TEST_CASE(threads_that_share_a_chunk_update_every_weight_once) {
   const UpdateFacts<AdamW::Coefficients> facts{true, 0.25f, 0.75f, 2.0f, AdamW{}.coefficients(0.01f, 3)};
   const std::vector<ParameterOptions> options{{1, 1}, {0.5f, 0}, {1, 1}, {1, 2}};
   const auto run = [&](Found& found, const auto& by) {
-    by(flat.count(), UpdateChunk<AdamW, bfloat16>{flat.chunks.data(), flat.has_gradient.data(), options.data(),
+    by(UpdateChunk<AdamW, bfloat16>{flat.chunks.data(), flat.has_gradient.data(), options.data(),
                                                   flat.values.data(), found.masters.data(), found.working.data(),
                                                   {{found.m.data(), found.v.data()}}, &facts, flat.count()});
   };
   const std::vector<float> ones(flat.values.size(), 1.0f);
-  const Found before{ones, ones, ones, std::vector<bfloat16>(ones.size(), bfloat16(-77.0f))};
+  const Found before{ones, ones, ones, std::vector<bfloat16>(ones.size(), bfloat16(never_written))};
   compare_with_one_thread(before, run, [&](const Found& teams, const Found& one) {
     check_close(teams.masters, one.masters, float_tolerance);
     check_close(teams.m, one.m, float_tolerance);
     check_close(teams.v, one.v, float_tolerance);
     for (std::size_t i = 0; i < ones.size(); ++i) {
-      BOOST_TEST((teams.working[i] == bfloat16(-77.0f)) == (one.working[i] == bfloat16(-77.0f)));
-      if (one.working[i] != bfloat16(-77.0f)) BOOST_TEST((teams.working[i] == bfloat16(teams.masters[i])));
+      BOOST_TEST((teams.working[i] == bfloat16(never_written)) == (one.working[i] == bfloat16(never_written)));
+      if (one.working[i] != bfloat16(never_written)) BOOST_TEST((teams.working[i] == bfloat16(teams.masters[i])));
     }
   });
 }

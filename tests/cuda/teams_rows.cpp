@@ -17,12 +17,6 @@ using namespace halfstep::test;
 
 namespace teams_rows_test {
 
-constexpr float never_written = -77.0f;
-std::vector<float> blank(std::int64_t size) {
-  return std::vector<float>(static_cast<std::size_t>(size), never_written);
-}
-const auto run_kernel = [](const auto& run, const auto& kernel) { run(kernel.team_tasks(), kernel); };
-
 /// A row's two numbers side by side.
 template <class Row>
 std::vector<float> numbers_of(const std::vector<Row>& rows) {
@@ -43,9 +37,9 @@ void compare_norm(std::int64_t width, const Rows& rows_into) {
   const auto weight = random_numbers(width, 0.5f, 2.0f, 3), bias = random_numbers(width, -1.0f, 1.0f, 4);
   const auto run = [&](Found& found, const auto& by) {
     const auto rows = rows_into(found.sums.data());
-    run_kernel(by, detail::NormalizeRows<Rule, std::remove_const_t<decltype(rows)>, float>{
-                       {norm_rows, width}, rows, weight.data(), bias.data(), 1e-5f, found.norms.data(),
-                       found.results.data()});
+    by(detail::NormalizeRows<Rule, std::remove_const_t<decltype(rows)>, float>{
+           {norm_rows, width}, rows, weight.data(), bias.data(), 1e-5f, found.norms.data(),
+           found.results.data()});
   };
   const Found before{std::vector<detail::RowNorm>(norm_rows, {never_written, never_written}), blank(size), blank(size)};
   compare_with_one_thread(before, run, [](const Found& teams, const Found& one) {
@@ -67,9 +61,9 @@ void compare_norm_gradient(std::int64_t width, bool accumulate, const Onward& on
   const detail::RowBlocks blocks{norm_rows, width};
   const auto run = [&](Found& found, const auto& by) {
     const auto onward = onward_into(found.onward.data());
-    run_kernel(by, detail::NormGradientRows<Rule, float, float, std::remove_const_t<decltype(onward)>>{
-                       blocks, x.data(), dy.data(), weight.data(), norms.data(), {found.input.data(), accumulate},
-                       onward, found.weight.data(), found.bias.data()});
+    by(detail::NormGradientRows<Rule, float, float, std::remove_const_t<decltype(onward)>>{
+           blocks, x.data(), dy.data(), weight.data(), norms.data(), {found.input.data(), accumulate},
+           onward, found.weight.data(), found.bias.data()});
   };
   const Found before{blank(size), blank(size), blank(blocks.teams() * width), blank(blocks.teams() * width)};
   compare_with_one_thread(before, run, [](const Found& teams, const Found& one) {
@@ -138,10 +132,10 @@ BOOST_AUTO_TEST_CASE(threads_that_share_scores_make_probabilities_of_them) {
     };
     const auto run = [&](Found& found, const auto& by) {
       float* const scores = found.scores.data();
-      run_kernel(by, detail::ShiftedScoreRows<float16>{attention.shape(), attention.tile(), scores,
-                                                       found.rounded.data(), found.statistics.data()});
-      run_kernel(by, detail::ShiftedScoreRows<float>{attention.shape(), attention.tile(), scores, scores,
-                                                     found.statistics.data()});
+      by(detail::ShiftedScoreRows<float16>{attention.shape(), attention.tile(), scores,
+                                           found.rounded.data(), found.statistics.data()});
+      by(detail::ShiftedScoreRows<float>{attention.shape(), attention.tile(), scores, scores,
+                                         found.statistics.data()});
     };
     const Found before{random_numbers(attention.scores(), -9.0f, 9.0f),
                        std::vector<float16>(static_cast<std::size_t>(attention.scores()), float16(never_written)),
@@ -164,8 +158,8 @@ BOOST_AUTO_TEST_CASE(threads_that_share_scores_find_their_gradients) {
     const auto deltas = random_numbers(std::ssize(statistics), -1.0f, 1.0f, 5);
     const auto run = [&](Found& found, const auto& by) {
       float *const scores = found.scores.data(), *const gradients = found.gradients.data();
-      run_kernel(by, detail::ScoreGradientRows<float>{attention.shape(), attention.tile(), statistics.data(),
-                                                      deltas.data(), scores, gradients, scores, gradients});
+      by(detail::ScoreGradientRows<float>{attention.shape(), attention.tile(), statistics.data(),
+                                          deltas.data(), scores, gradients, scores, gradients});
     };
     const Found before{random_numbers(attention.scores(), -1.0f, 1.0f),
                        random_numbers(attention.scores(), -1.0f, 1.0f, 8)};
@@ -190,17 +184,17 @@ BOOST_AUTO_TEST_CASE(threads_that_share_heads_pack_add_and_store_them) {
     const auto run = [&](Found& found, const auto& by) {
       const auto queries = view_of(of_queries.data(), Attention::queries, Attention::heads);
       const auto keys = view_of(of_keys.data(), attention.keys, Attention::shared);
-      run_kernel(by, detail::PackHeads<float>{shape, queries, Attention::queries, false, found.queries.data()});
-      run_kernel(by, detail::PackHeads<float>{shape, keys, attention.keys, true, found.keys.data()});
-      run_kernel(by, detail::AttentionDeltas<float>{shape, queries,
-                                                    view_of(others.data(), Attention::queries, Attention::heads),
-                                                    found.deltas.data()});
-      run_kernel(by, detail::StoreHeads<float>{
-                         shape, 1, 4, 1, 3, 4, of_queries.data(), 0.5f, statistics.data(), false,
-                         {view_of(found.stored.data(), Attention::queries, Attention::heads), true}});
-      run_kernel(by, detail::StoreHeads<float>{
-                         shape, 0, 6, 0, attention.keys, attention.keys, of_keys.data(), 0.5f, nullptr, true,
-                         {view_of(found.stored_keys.data(), attention.keys, Attention::shared), false}});
+      by(detail::PackHeads<float>{shape, queries, Attention::queries, false, found.queries.data()});
+      by(detail::PackHeads<float>{shape, keys, attention.keys, true, found.keys.data()});
+      by(detail::AttentionDeltas<float>{shape, queries,
+                                        view_of(others.data(), Attention::queries, Attention::heads),
+                                        found.deltas.data()});
+      by(detail::StoreHeads<float>{
+             shape, 1, 4, 1, 3, 4, of_queries.data(), 0.5f, statistics.data(), false,
+             {view_of(found.stored.data(), Attention::queries, Attention::heads), true}});
+      by(detail::StoreHeads<float>{
+             shape, 0, 6, 0, attention.keys, attention.keys, of_keys.data(), 0.5f, nullptr, true,
+             {view_of(found.stored_keys.data(), attention.keys, Attention::shared), false}});
     };
     const Found before{blank(count), blank(key_count), blank(2 * Attention::queries * Attention::heads),
                        blank(count), blank(key_count)};
@@ -222,9 +216,9 @@ BOOST_AUTO_TEST_CASE(threads_that_share_a_row_turn_its_pairs) {
   const auto from = random_numbers(rows * width, -1.0f, 1.0f);
   const auto run = [&](Found& found, const auto& by) {
     const detail::RotaryTable table{found.cosines.data(), found.sines.data(), positions, pairs, 3, 10000.0};
-    run_kernel(by, table);
-    run_kernel(by, detail::RotaryRows<float, false>{from.data(), {found.turned.data(), false}, rows, width, table});
-    run_kernel(by, detail::RotaryRows<float, true>{from.data(), {found.gradients.data(), true}, rows, width, table});
+    by(table);
+    by(detail::RotaryRows<float, false>{from.data(), {found.turned.data(), false}, rows, width, table});
+    by(detail::RotaryRows<float, true>{from.data(), {found.gradients.data(), true}, rows, width, table});
   };
   const Found before{blank(positions * pairs), blank(positions * pairs), blank(rows * width), blank(rows * width)};
   compare_with_one_thread(before, run, [](const Found& teams, const Found& one) {

@@ -109,19 +109,46 @@ void run_by_teams(const Kernel& kernel) {
   run_by_teams(kernel.team_tasks(), kernel);
 }
 
-/// Runs the kernels that `run(results, run_one)` gives to `run_one(tasks, kernel)` by teams of one thread and, several
-/// times, by teams of threads, each time on a copy of `before`: `check(teams, one)` is shown what they made of it.
+/// Runs all tasks of a kernel by teams of one thread.
+template <class Kernel>
+void run_by_one(std::int64_t tasks, const Kernel& kernel) {
+  for (std::int64_t task = 0; task < tasks; ++task) kernel.run(compute::Block{}, task);
+}
+
+template <int Threads>
+struct RunBy {
+  template <class Kernel>
+  void operator()(std::int64_t tasks, const Kernel& kernel) const {
+    if constexpr (Threads == 1) {
+      run_by_one(tasks, kernel);
+    } else {
+      run_by_teams(tasks, kernel);
+    }
+  }
+  template <class Kernel>
+  void operator()(const Kernel& kernel) const {
+    (*this)(kernel.team_tasks(), kernel);
+  }
+};
+
+/// Calls `run(results, by)` on copies of `before`, once with a `by` that runs kernels by teams of one thread, and several
+/// times with one that runs them by teams of threads: `by(kernel)`, or `by(tasks, kernel)` for a kernel that does not
+/// know its tasks. Each time `check(teams, one)` is shown what they made of it.
 template <class Results, class Run, class Check>
 void compare_with_one_thread(const Results& before, const Run& run, const Check& check) {
   Results one = before;
-  run(one, [](std::int64_t tasks, const auto& kernel) {
-    for (std::int64_t task = 0; task < tasks; ++task) kernel.run(compute::Block{}, task);
-  });
+  run(one, RunBy<1>{});
   for (int repetition = 0; repetition < 3; ++repetition) {
     Results teams = before;
-    run(teams, [](std::int64_t tasks, const auto& kernel) { run_by_teams(tasks, kernel); });
+    run(teams, RunBy<ThreadTeam::threads>{});
     check(teams, one);
   }
+}
+
+/// What kernels write to in tests: numbers that no kernel writes.
+constexpr float never_written = -77.0f;
+inline std::vector<float> blank(std::int64_t size) {
+  return std::vector<float>(static_cast<std::size_t>(size), never_written);
 }
 
 }  // namespace halfstep::test
