@@ -23,6 +23,13 @@ target_compile_options(halfstep_cuda_double PRIVATE ${HALFSTEP_WARNINGS} -O1)
 halfstep_flavour(emulated halfstep_emulated -O1)
 target_sources(tests_emulated INTERFACE $<TARGET_OBJECTS:halfstep_cuda_double>)
 file(GLOB cuda_files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS cuda/*.cpp)
+# Threads that share a kernel's work.
+if(HALFSTEP_HAS_THREAD_SANITIZER)
+  set(team_files ${cuda_files})
+  list(FILTER team_files INCLUDE REGEX "^cuda/teams")
+  list(FILTER cuda_files EXCLUDE REGEX "^cuda/teams")
+  halfstep_tsan_test(tsan.cuda.teams halfstep_emulated ${team_files} $<TARGET_OBJECTS:halfstep_cuda_double>)
+endif()
 halfstep_tests(emulated ${cuda_files})
 
 add_test(NAME cuda.compiles
