@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <exception>
 #include <functional>
@@ -14,13 +13,11 @@
 
 #include <halfstep/nn/tape.hpp>
 #include <halfstep/numeric/host_device.hpp>
-#include <halfstep/optim/update_pass.hpp>
 #include <halfstep/scaling/gradients.hpp>
-#include <halfstep/scaling/measure.hpp>
-#include <halfstep/trainer/device_table.hpp>
 #include <halfstep/trainer/memory.hpp>
 #include <halfstep/trainer/options.hpp>
 #include <halfstep/trainer/report_of.hpp>
+#include <halfstep/trainer/step_passes.hpp>
 #include <halfstep/trainer/step_record.hpp>
 #include <halfstep/trainer/step_ticket.hpp>
 #include <halfstep/trainer/window_facts.hpp>
@@ -77,7 +74,6 @@ class TrainerCore final : public ClosedWindow,
   using Store = ParameterStore<Compute, D>;
   using DeviceType = D;
   static constexpr bool scales = std::remove_cvref_t<decltype(Policy::scaler)>::scales;
-  static constexpr std::size_t moment_count = Optimizer::moments;
 
   TrainerCore(Model model, Optimizer optimizer, BasicTrainerOptions<D> options)
       : options_(checked(std::move(options), optimizer)),
@@ -86,14 +82,12 @@ class TrainerCore final : public ClosedWindow,
         optimizer_(optimizer),
         store_(device_, model_, options_.seed),
         tape_(device_, store_),
-        partials_(device_, static_cast<std::int64_t>(store_.chunks().size())),
+        passes_(device_, store_, options_.parameters),
         record_(device_, 1),
         reports_(device_) {
     Record first{};
     first.state = initial_step_state(Policy::scaler);
     device_.upload(record_.data(), &first, sizeof first);
-    for (auto& moment : moments_) moment = Buffer<float, D>(device_, store_.size());
-    apply_rules();
   }
 
   Model& model() { return model_; }
@@ -102,7 +96,7 @@ class TrainerCore final : public ClosedWindow,
   Store& store() { return store_; }
   const Store& store() const { return store_; }
   D& device() { return device_; }
-  Buffer<float, D>& moment(std::size_t position) { return moments_[position]; }
+  Buffer<float, D>& moment(std::size_t position) { return passes_.moment(position); }
 
   MemoryUse memory() const {
     const auto bytes = [](std::size_t size) { return static_cast<std::int64_t>(size); };
@@ -110,12 +104,11 @@ class TrainerCore final : public ClosedWindow,
     use.masters = bytes(store_.master_bytes());
     use.working_copy = bytes(store_.working_copy_bytes());
     use.gradients = bytes(store_.gradient_bytes());
-    for (const auto& moment : moments_) use.moments += bytes(moment.bytes());
+    use.moments = bytes(passes_.moment_bytes());
     use.activations = bytes(tape_.peak_bytes());
     use.reserve = bytes(tape_.value_bytes()) - use.activations;
     if constexpr (requires { device_.service_bytes(); }) use.workspace = bytes(device_.service_bytes());
-    use.bookkeeping = bytes(record_.bytes() + partials_.bytes() + tape_.node_bytes() + chunks_.bytes() +
-                            segments_.bytes() + flags_.bytes() + rules_.bytes());
+    use.bookkeeping = bytes(record_.bytes() + tape_.node_bytes() + passes_.bookkeeping_bytes());
     return use;
   }
 
@@ -241,8 +234,7 @@ class TrainerCore final : public ClosedWindow,
   }
 
   void measure() override {
-    measure_chunks();
-    compute::for_each_task(device_, 1, measurements());
+    passes_.measure(record_.data());
     is_measured_ = true;
   }
 
@@ -268,11 +260,9 @@ class TrainerCore final : public ClosedWindow,
   /// require_learning_rate has just passed.
   StepTicket finish(float max_norm, float max_value) {
     const ClearedAtTheEnd window{*this};
-    if (!is_measured_) measure_chunks();
-    compute::for_each_task(device_, 1,
-                           DecideStep<Record, Policy, Optimizer>{measurements(), is_measured_, record_.data(), optimizer_,
-                                                                 max_norm, max_value});
-    update();
+    passes_.decide(record_.data(), optimizer_,
+                   {.is_measured = is_measured_, .max_norm = max_norm, .max_value = max_value});
+    passes_.update(record_.data());
     end_recording();
     const std::uint64_t first_random_pass = random_passes_ - static_cast<std::uint64_t>(micro_batches_);
     if constexpr (D::shares_host_memory) {
@@ -366,20 +356,6 @@ class TrainerCore final : public ClosedWindow,
     return options;
   }
 
-  void measure_chunks() {
-    const auto chunks = store_.chunks();
-    const auto count = static_cast<std::int64_t>(chunks.size());
-    compute::for_each_chunk(device_, count,
-                            MeasureChunk{chunks_.show_once(device_, chunks),
-                                         segments_.show_once(device_, store_.segments()),
-                                         flags_.show(device_, store_.has_gradient()), store_.gradients(),
-                                         &record_.data()->window.inverse_scale, partials_.data(), count});
-  }
-  JoinMeasurements<Record> measurements() {
-    const auto chunks = store_.chunks();
-    return {record_.data(), partials_.data(), chunks_.show_once(device_, chunks),
-            static_cast<std::int64_t>(chunks.size()), any_gradient()};
-  }
   void end_recording() {
     if constexpr (RecordsWork<D>) device_.end_recording();
   }
@@ -427,49 +403,6 @@ class TrainerCore final : public ClosedWindow,
                                ": the window is closed and its gradients are in your hands; apply them or let them go "
                                "before the next micro-batch");
     }
-  }
-
-  void apply_rules() {
-    parameter_options_.assign(store_.infos().size(), ParameterOptions{});
-    for (const ParameterRule& rule : options_.parameters) {
-      bool matched = false;
-      for (std::size_t i = 0; i < store_.infos().size(); ++i) {
-        if (!rule.matches(store_.infos()[i])) continue;
-        matched = true;
-        ParameterOptions& options = parameter_options_[i];
-        options.weight_decay_factor = rule.weight_decay_factor().value_or(options.weight_decay_factor);
-        options.learning_rate_factor = rule.learning_rate_factor().value_or(options.learning_rate_factor);
-        if (rule.freezes()) store_.freeze(static_cast<int>(i));
-      }
-      if (!matched) {
-        throw ConfigurationError("a rule for " + rule.description() + " matches none; the model has" + store_.names());
-      }
-    }
-    for (std::size_t i = 0; i < parameter_options_.size(); ++i) {
-      validate(parameter_options_[i], store_.infos()[i].name.c_str());
-    }
-  }
-
-  bool any_gradient() const {
-    for (const std::uint8_t has : store_.has_gradient()) {
-      if (has != 0) return true;
-    }
-    return false;
-  }
-
-  void update() {
-    const auto count = static_cast<std::int64_t>(store_.chunks().size());
-    UpdateChunk<Optimizer, Compute> pass{chunks_.show_once(device_, store_.chunks()),
-                                         flags_.show(device_, store_.has_gradient()),
-                                         rules_.show_once(device_, std::span<const ParameterOptions>(parameter_options_)),
-                                         store_.gradients(),
-                                         store_.masters(),
-                                         Store::has_working_copy ? store_.working() : nullptr,
-                                         {},
-                                         &record_.data()->update,
-                                         count};
-    for (std::size_t m = 0; m < moment_count; ++m) pass.moments[m] = moments_[m].data();
-    compute::for_each_chunk(device_, count, pass);
   }
 
   /// Calls `edit(window, facts)` on the totals of the window, wherever they are.
@@ -555,14 +488,8 @@ class TrainerCore final : public ClosedWindow,
   Optimizer optimizer_;
   Store store_;
   TapeType tape_;
-  Buffer<MeasurePartial, D> partials_;
+  StepPasses<Record, Optimizer, Policy, D> passes_;
   Buffer<Record, D> record_;
-  DeviceTable<compute::SegmentChunk, D> chunks_;
-  DeviceTable<compute::Segment, D> segments_;
-  DeviceTable<std::uint8_t, D> flags_;
-  DeviceTable<ParameterOptions, D> rules_;
-  std::array<Buffer<float, D>, moment_count> moments_;
-  std::vector<ParameterOptions> parameter_options_;
   std::int64_t micro_batches_ = 0;
   /// Training passes so far: with the seed, all that random operations depend on.
   std::uint64_t random_passes_ = 0;

@@ -112,8 +112,8 @@ struct JoinMeasurements {
   }
 };
 
-/// Decides the step and computes what the update needs. State, counters and schedule move here and nowhere else, and the
-/// window ends.
+/// Decides the step and computes what the update needs. State, counters and schedule move here and nowhere else, and
+/// the window ends.
 template <class Record, class Policy, class Optimizer>
 struct DecideStep {
   JoinMeasurements<Record> measurements;
