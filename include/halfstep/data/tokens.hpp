@@ -130,11 +130,10 @@ requires(std::same_as<Token, std::uint8_t> || std::same_as<Token, std::uint16_t>
   }
 
   static std::vector<std::byte> copy(std::span<const Token> tokens) {
-    std::vector<std::byte> bytes;
-    bytes.reserve(tokens.size_bytes());
+    std::vector<std::byte> bytes(tokens.size_bytes());
+    std::byte* next = bytes.data();
     for (const Token token : tokens) {
-      for (std::size_t i = 0; i < sizeof(Token); ++i)
-        bytes.push_back(static_cast<std::byte>(token >> 8 * i & 0xff));
+      for (std::size_t i = 0; i < sizeof(Token); ++i) *next++ = static_cast<std::byte>(token >> 8 * i & 0xff);
     }
     return bytes;
   }
