@@ -20,7 +20,7 @@ target_link_libraries(halfstep_cuda_double PRIVATE halfstep_emulated)
 target_include_directories(halfstep_cuda_double PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_options(halfstep_cuda_double PRIVATE ${HALFSTEP_WARNINGS} -O1)
 
-halfstep_flavour(emulated halfstep_emulated -O1)
+halfstep_flavour(emulated halfstep_emulated -O0)
 target_sources(tests_emulated INTERFACE $<TARGET_OBJECTS:halfstep_cuda_double>)
 file(GLOB cuda_files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS cuda/*.cpp)
 # Threads that share a kernel's work.

@@ -46,7 +46,7 @@ class MatmulScratch {
   /// Memory for `workers` times `floats` values, every worker's part aligned to 64 bytes if `floats` is a
   /// multiple of 16. The content is whatever an earlier product left.
   float* reserve(Host& host, std::int64_t workers, std::int64_t floats) {
-    if (buffer_.size() < workers * floats) buffer_ = Buffer<float, Host>(host, workers * floats);
+    if (buffer_.size() < workers * floats) buffer_ = Buffer<float, Host>::uninitialized(host, workers * floats);
     return buffer_.data();
   }
   std::size_t bytes() const { return buffer_.bytes(); }
