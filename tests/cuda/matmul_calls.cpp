@@ -4,9 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "cuda/emulated.hpp"
 #include "cuda/on_device.hpp"
 
 namespace matmul_test {
+
+using halfstep::test::emulated;
 
 /// A float16 product of 3 x 5 with depth 4 whose arguments all lie on the device.
 struct Small {
@@ -69,10 +72,11 @@ BOOST_AUTO_TEST_CASE(a_warm_product_is_one_launch_and_asks_makes_and_allocates_n
   const Small small(cuda);
   small.multiply(cuda, small.bias.data());
   cuda.synchronize();
-  BOOST_TEST(blas_calls().heuristics == 1);
+  const std::int64_t asked = blas_calls().heuristics;
+  BOOST_TEST((asked == 1 || !emulated));
   reset_cuda_calls();
   for (const float* bias : {small.bias.data(), small.bias.data(), small.other_bias.data()}) small.multiply(cuda, bias);
-  BOOST_TEST(blas_calls().heuristics == 1);
+  BOOST_TEST(blas_calls().heuristics == asked);
   BOOST_TEST(blas_calls().handles_made == 1);
   const CudaCalls& calls = cuda_calls();
   BOOST_TEST(calls.matmuls == 3);
@@ -114,6 +118,69 @@ BOOST_AUTO_TEST_CASE(memory_for_sums_grows_beside_what_a_captured_graph_may_use)
   BOOST_TEST(cuda_calls().device_frees == 0);
   BOOST_TEST(cuda.service<compute::detail::CudaMatmuls>().bytes() == 4096 + (4 + 8 + 16) * sizeof(float));
 }
+
+BOOST_AUTO_TEST_CASE(the_workspace_is_the_device_s_and_counted_and_there_may_be_none) {
+  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{0}}) {
+    Cuda cuda(options_with(true, bytes));
+    const Small small(cuda);
+    const std::size_t before = cuda.service_bytes();
+    small.multiply(cuda);
+    BOOST_TEST(cuda.service_bytes() == before + bytes);
+    BOOST_TEST(small.holds(4.0f));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(plans_make_room_for_new_ones) {
+  Cuda cuda(options_with(true));
+  const std::int64_t most = compute::detail::CudaMatmuls::capacity;
+  std::vector<float> numbers(static_cast<std::size_t>(most + 8), 1.0f);
+  const OnDevice<float> a(cuda, numbers.data(), most + 8, 0), result(cuda, numbers.data(), 1, 0);
+  const auto multiply = [&](std::int64_t depth) {
+    matmul(cuda, matrix(a.data(), 1, depth), matrix(a.data(), depth, 1), matrix(result.data(), 1, 1));
+    return blas_calls().heuristics;
+  };
+  for (std::int64_t depth = 1; depth <= most; ++depth) multiply(depth);
+  BOOST_TEST(multiply(1) == most);
+  // Of depth 2 nothing was seen for longest.
+  BOOST_TEST(multiply(most + 1) == most + 1);
+  BOOST_TEST(multiply(1) == most + 1);
+  BOOST_TEST(multiply(3) == most + 1);
+  BOOST_TEST(multiply(2) == most + 2);
+  BOOST_TEST(cuda.service<compute::detail::CudaMatmuls>().size() == compute::detail::CudaMatmuls::capacity);
+}
+
+BOOST_AUTO_TEST_CASE(views_that_do_not_fit_are_refused_before_anything_is_asked) {
+  Cuda cuda(options_with(true));
+  const Small small(cuda);
+  fails_with<ShapeError>(
+      [&] {
+        matmul(cuda, matrix(small.a.data(), 3, 4), matrix(small.b.data(), 5, 4), matrix(small.result.data(), 3, 4));
+      },
+      {"m 3, n 4, k 4", "float16 to float32", "as many columns as b has rows"});
+  BOOST_TEST(blas_calls().handles_made == 0);
+}
+
+BOOST_AUTO_TEST_CASE(float_operands_are_float_unless_tensor_float32_is_asked_for) {
+  Cuda cuda(options_with(true));
+  const float little = 1.0f + 0x1p-12f, one = 1.0f;
+  const OnDevice<float> a(cuda, &little, 1), b(cuda, &one, 1), result(cuda, &one, 1);
+  for (const bool tensor_float32 : {false, true}) {
+    matmul(cuda, matrix(a.data(), 1, 1), matrix(b.data(), 1, 1), matrix(result.data(), 1, 1),
+           {.tensor_float32 = tensor_float32});
+    float found = 0.0f;
+    result.download(&found);
+    // NVIDIA's library may, and need not.
+    BOOST_TEST((found == (tensor_float32 ? 1.0f : little) || (tensor_float32 && !emulated && found == little)));
+    BOOST_TEST(blas_calls().tensor_float32_matmuls == (tensor_float32 ? 1 : 0));
+  }
+  const Small small(cuda);
+  matmul(cuda, matrix(small.a.data(), 3, 4), matrix(small.b.data(), 4, 5), matrix(small.result.data(), 3, 5),
+         {.tensor_float32 = true});
+  BOOST_TEST(blas_calls().tensor_float32_matmuls == 1);
+  BOOST_TEST(small.holds(4.0f));
+}
+
+#if defined(HALFSTEP_CUDA_EMULATION)
 
 BOOST_AUTO_TEST_CASE(where_no_fused_bias_is_offered_a_pass_adds_it_and_the_question_is_not_asked_again) {
   set_offer(Offer::nothing_fused);
@@ -186,64 +253,6 @@ BOOST_AUTO_TEST_CASE(two_devices_share_nothing_and_give_everything_back) {
   BOOST_TEST(device_bytes_in_use() == before);
 }
 
-BOOST_AUTO_TEST_CASE(the_workspace_is_the_device_s_and_counted_and_there_may_be_none) {
-  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{0}}) {
-    Cuda cuda(options_with(true, bytes));
-    const Small small(cuda);
-    const std::size_t before = cuda.service_bytes();
-    small.multiply(cuda);
-    BOOST_TEST(cuda.service_bytes() == before + bytes);
-    BOOST_TEST(small.holds(4.0f));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(plans_make_room_for_new_ones) {
-  Cuda cuda(options_with(true));
-  const std::int64_t most = compute::detail::CudaMatmuls::capacity;
-  std::vector<float> numbers(static_cast<std::size_t>(most + 8), 1.0f);
-  const OnDevice<float> a(cuda, numbers.data(), most + 8, 0), result(cuda, numbers.data(), 1, 0);
-  const auto multiply = [&](std::int64_t depth) {
-    matmul(cuda, matrix(a.data(), 1, depth), matrix(a.data(), depth, 1), matrix(result.data(), 1, 1));
-    return blas_calls().heuristics;
-  };
-  for (std::int64_t depth = 1; depth <= most; ++depth) multiply(depth);
-  BOOST_TEST(multiply(1) == most);
-  // Of depth 2 nothing was seen for longest.
-  BOOST_TEST(multiply(most + 1) == most + 1);
-  BOOST_TEST(multiply(1) == most + 1);
-  BOOST_TEST(multiply(3) == most + 1);
-  BOOST_TEST(multiply(2) == most + 2);
-  BOOST_TEST(cuda.service<compute::detail::CudaMatmuls>().size() == compute::detail::CudaMatmuls::capacity);
-}
-
-BOOST_AUTO_TEST_CASE(views_that_do_not_fit_are_refused_before_anything_is_asked) {
-  Cuda cuda(options_with(true));
-  const Small small(cuda);
-  fails_with<ShapeError>(
-      [&] {
-        matmul(cuda, matrix(small.a.data(), 3, 4), matrix(small.b.data(), 5, 4), matrix(small.result.data(), 3, 4));
-      },
-      {"m 3, n 4, k 4", "float16 to float32", "as many columns as b has rows"});
-  BOOST_TEST(blas_calls().handles_made == 0);
-}
-
-BOOST_AUTO_TEST_CASE(float_operands_are_float_unless_tensor_float32_is_asked_for) {
-  Cuda cuda(options_with(true));
-  const float little = 1.0f + 0x1p-12f, one = 1.0f;
-  const OnDevice<float> a(cuda, &little, 1), b(cuda, &one, 1), result(cuda, &one, 1);
-  for (const bool tensor_float32 : {false, true}) {
-    matmul(cuda, matrix(a.data(), 1, 1), matrix(b.data(), 1, 1), matrix(result.data(), 1, 1),
-           {.tensor_float32 = tensor_float32});
-    float found = 0.0f;
-    result.download(&found);
-    BOOST_TEST(found == (tensor_float32 ? 1.0f : little));
-    BOOST_TEST(blas_calls().tensor_float32_matmuls == (tensor_float32 ? 1 : 0));
-  }
-  const Small small(cuda);
-  matmul(cuda, matrix(small.a.data(), 3, 4), matrix(small.b.data(), 4, 5), matrix(small.result.data(), 3, 5),
-         {.tensor_float32 = true});
-  BOOST_TEST(blas_calls().tensor_float32_matmuls == 1);
-  BOOST_TEST(small.holds(4.0f));
-}
+#endif
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -46,6 +46,25 @@ std::int64_t extent(const Matrix<T>& view) {
   return stored_rows == 0 ? 0 : (stored_rows - 1) * view.leading + view.stored_columns();
 }
 
+/// A matmul of matrices of the program that is done on the device.
+struct Multiply {
+  Cuda& cuda;
+  std::int64_t bias_shift = 0;
+
+  template <class In, class Out>
+  void operator()(Matrix<const In> a, Matrix<const In> b, Matrix<Out> result, MatmulOptions<Out> options) const {
+    const OnDevice<In> a_there(cuda, a.data, extent(a)), b_there(cuda, b.data, extent(b));
+    const OnDevice<Out> result_there(cuda, result.data, extent(result));
+    const OnDevice<Out> bias_there(cuda, options.bias, options.bias == nullptr ? 0 : result.columns, bias_shift);
+    a.data = a_there.data(), b.data = b_there.data();
+    if (options.bias != nullptr) options.bias = bias_there.data();
+    Matrix<Out> there = result;
+    there.data = result_there.data();
+    matmul(cuda, a, b, there, options);
+    result_there.download(result.data);
+  }
+};
+
 inline CudaOptions options_with(bool fused_bias, std::size_t workspace_bytes = 4096) {
   return {.workspace_bytes = workspace_bytes, .fused_bias = fused_bias};
 }

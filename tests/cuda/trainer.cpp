@@ -1,5 +1,4 @@
-// The whole trainer on the device Cuda, held against the host's: kernels run on the CPU by the double of the runtime,
-// products by that of cuBLASLt.
+// The whole trainer on the device Cuda, held against the host's.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -11,12 +10,14 @@
 #include <vector>
 
 #include "cuda/double/cuda_runtime.hpp"
+#include "cuda/emulated.hpp"
 #include "cuda/trained_model.hpp"
 
 BOOST_AUTO_TEST_SUITE(trainer_tests)
 
 using namespace halfstep;
 using halfstep::test::all_parameters;
+using halfstep::test::emulated;
 using halfstep::test::Points;
 using namespace cuda_training;
 
@@ -72,7 +73,10 @@ BOOST_AUTO_TEST_CASE(a_warm_step_launches_allocates_nothing_and_never_waits) {
   const auto calls = halfstep_test::cuda_calls();
   // Forward: cast, gelu, dropout, rows of the loss, their sum and its rounding. Backward: cross-entropy, dropout, gelu,
   // two column sums of two launches each.  A step's own: micro-batch, measure, decide, update.
-  BOOST_TEST(calls.launches == 4 * (6 + 3 + 2 * 2 + 4));
+  constexpr std::int64_t launches = 4 * (6 + 3 + 2 * 2 + 4);
+  // cuBLASLt itself may not offer to add the bias of so odd a layer: then a pass does, one for each of the two.
+  BOOST_TEST(calls.launches >= launches);
+  BOOST_TEST(calls.launches <= launches + (emulated ? 0 : 4 * 2));
   BOOST_TEST(calls.matmuls == 4 * (2 + 3));
   BOOST_TEST(calls.device_allocations == 0);
   BOOST_TEST(calls.device_frees == 0);
@@ -184,10 +188,13 @@ BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_goes_on_on_either) {
   BOOST_TEST((third.state() == second.state()));
 }
 
+namespace cuda_trainer_test {
+struct Falling {
+  HALFSTEP_HOST_DEVICE float operator()(std::int64_t position) const { return position < 3 ? 0.01f : -1.0f; }
+};
+}  // namespace cuda_trainer_test
+
 BOOST_AUTO_TEST_CASE(a_schedule_of_the_users_is_checked_without_waiting_and_refused_where_it_has_no_rate) {
-  struct Falling {
-    HALFSTEP_HOST_DEVICE float operator()(std::int64_t position) const { return position < 3 ? 0.01f : -1.0f; }
-  };
   Trainer<Model, BasicAdamW<Falling>, BFloat16Policy, Cuda> trainer(Model(), {.learning_rate = Falling()});
   const Points points = batch_of(0);
   for (int step = 0; step < 3; ++step) trainer.step(points);

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <halfstep/compute/for_each.hpp>
 #include <halfstep/nn/store_gradient.hpp>
 #include <halfstep/nn/tape.hpp>
 #include <halfstep/policy.hpp>
+#include <type_traits>
 #include <vector>
 
 namespace halfstep::test {
@@ -15,6 +17,18 @@ struct GivenBatch {
   std::vector<std::vector<float>> gradients;
   std::int64_t count = 1;
   float loss_sum = 0.0f;
+};
+
+template <class Compute>
+struct StoreGiven {
+  const float* seed;
+  const float* given;
+  GradientTarget<float> target;
+  bool rounds;
+  HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const {
+    const float scaled = seed[0] * given[i];
+    store_gradient(target, i, rounds ? static_cast<float>(static_cast<Compute>(scaled)) : scaled);
+  }
 };
 
 /// A model whose gradients are dictated by the batch: weights w.0, w.1, ... of these sizes, zero at first.
@@ -40,11 +54,15 @@ struct GivenGradients {
         const auto& gradient = batch->gradients[p];
         if (gradient.empty()) continue;
         if (const auto target = tape.gradient_target(model->weights[p])) {
-          for (std::size_t i = 0; i < gradient.size(); ++i) {
-            const float scaled = seed[0] * gradient[i];
-            const float stored = model->rounds ? static_cast<float>(typename Tape::Compute(scaled)) : scaled;
-            store_gradient(target, static_cast<std::int64_t>(i), stored);
+          const auto size = static_cast<std::int64_t>(gradient.size());
+          const float* given = gradient.data();
+          if constexpr (!std::remove_cvref_t<decltype(tape.device())>::shares_host_memory) {
+            const Tensor<float> sent = tape.template allocate<float>({size});
+            tape.device().upload(sent.data(), given, gradient.size() * sizeof(float));
+            given = sent.data();
           }
+          compute::for_each(tape.device(), size,
+                            StoreGiven<typename Tape::Compute>{seed.data(), given, target, model->rounds});
         }
       }
     }
@@ -53,7 +71,7 @@ struct GivenGradients {
   template <class Tape>
   Loss loss(Tape& tape, const GivenBatch& batch) const {
     const Tensor<float> sum = tape.template allocate<float>(Shape());
-    sum[0] = batch.loss_sum;
+    tape.device().upload(sum.data(), &batch.loss_sum, sizeof(float));
     bool wanted = false;
     for (std::size_t p = 0; p < batch.gradients.size(); ++p) {
       wanted = wanted || (!batch.gradients[p].empty() && tape.trains(weights[p]));
