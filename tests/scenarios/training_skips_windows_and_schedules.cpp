@@ -27,7 +27,7 @@ constexpr float few_units_at_one = 2.5e-7f;
 /// lr(k) = 1 - k slope.
 struct Falling {
   float slope = 0;
-  float operator()(std::int64_t position) const { return 1 - slope * static_cast<float>(position); }
+  HALFSTEP_HOST_DEVICE float operator()(std::int64_t position) const { return 1 - slope * static_cast<float>(position); }
 };
 
 using Descent = BasicSGD<Falling>;
@@ -50,7 +50,7 @@ void check_four_windows(float weight, const std::vector<float>& rates, std::int6
   BOOST_TEST((trainer.state() == StepState{{16384, 2, 1}, 2, 4, 2, 0, 0, positions}));
 }
 
-/// y = w x, w = 0 at first; half the squared error of each token.
+/// y = w x, w = 0 at first; half the squared error of each token. It reads its weight itself: on the host.
 struct Tokens {
   Values x, t;
 };
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(adams_epsilon_and_second_moment_live_in_float) {
 }
 
 BOOST_AUTO_TEST_CASE(tokens_count_alike_whatever_micro_batch_they_came_in) {
-  using TokenTrainer = Trainer<OneWeight, Descent, HoldingPolicy>;
+  using TokenTrainer = Trainer<OneWeight, Descent, HoldingPolicy, Host>;
   const Tokens three{{1, 1, 1}, {1, 1, 1}}, one{{1}, {5}}, all{{1, 1, 1, 1}, {1, 1, 1, 5}};
   TokenTrainer whole{OneWeight{}}, parts{OneWeight{}}, reversed{OneWeight{}};
   const StepReport expected = whole.step(all).report();
