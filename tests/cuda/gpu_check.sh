@@ -8,9 +8,9 @@ usage() {
   cat <<'TEXT'
 tests/cuda/gpu_check.sh [--build-only] [--folder FOLDER] [--arch N] [-D NAME=VALUE]...
 
-Runs on an NVIDIA GPU what the tests elsewhere emulate, and takes figures; ends with one table. Builds what is missing by
-nvcc, or runs the programs that lie in FOLDER: a machine without a compiler takes along this repository's tests/cuda/ and a
-FOLDER that another filled.
+Runs on an NVIDIA GPU what the tests elsewhere emulate, and takes figures; ends with one table. Builds what is missing
+by nvcc, or runs the programs that lie in FOLDER: a machine without a compiler takes along this repository's tests/cuda/
+and a FOLDER that another filled.
 
   --build-only      build and stop; needs no GPU
   --folder FOLDER   where programs, logs and the table's JSON (summary.json) go, build/gpu-check at first; FOLDER.build
@@ -22,7 +22,7 @@ Parts, each with its limit of time:
   tests      the tests of tests/cuda/, Host against Cuda: every operation, every policy, 50 steps, bad values
   sanitizer  memcheck and racecheck of 50 training steps, where compute-sanitizer is installed
   figures    update and measure pass against a copy's bandwidth, products against cuBLASLt called bare, training steps
-  PyTorch    the same training steps, eager and compiled, where Python (HALFSTEP_PYTHON, else python3) has PyTorch for CUDA
+  PyTorch    the same training steps, eager and compiled, where Python (HALFSTEP_PYTHON, or python3) has PyTorch for CUDA
 
 States: passed, failed, measured (a figure without a goal), not run (what is needed is not there; it counts as nothing).
 Exit code: 0 if nothing failed, 1 if something did, 77 where there is no GPU.
@@ -54,7 +54,8 @@ folder=$(cd "$folder" && pwd)
 programs=(gpu_tests gpu_figures)
 
 nvcc=$(command -v nvcc || echo "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc")
-gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -u | grep -E '^[0-9]+$' | paste -sd ';')
+gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -u | grep -E '^[0-9]+$' |
+  paste -sd ';')
 missing() {
   local program
   for program in "${programs[@]}"; do [ -x "$folder/$program" ] || return 0; done
@@ -108,7 +109,10 @@ fi
 began=$SECONDS
 budget=455
 states=() seconds=() names=() results=()
-add() { states+=("$1") seconds+=("$2") names+=("$3") results+=("$4"); printf '%-9s %4s s  %s: %s\n' "$1" "$2" "$3" "$4"; }
+add() {
+  states+=("$1") seconds+=("$2") names+=("$3") results+=("$4")
+  printf '%-9s %4s s  %s: %s\n' "$1" "$2" "$3" "$4"
+}
 
 # run <log> <limit in seconds> <command>...: sets status, took and problem, a sentence for what did not end by itself.
 run() {
@@ -185,7 +189,7 @@ sanitizer() {
   fi
 }
 
-# lines <log> <part>: takes over the lines that a program of figures has printed, and what became of it if they do not tell.
+# lines <log> <part>: takes over the lines that a program of figures has printed, and how it ended if they do not tell.
 lines() {
   local state name result count=0 failed=0
   while IFS=$'\t' read -r state name result; do
@@ -239,7 +243,7 @@ count() {
 passed=$(count passed) failed=$(count failed) measured=$(count measured) not_run=$(count "not run")
 took=$((SECONDS - began))
 
-printf '\n%s\n%s, halfstep %s\n\n' "$device" "$(date -u +%Y-%m-%dT%H:%MZ)" "$(sed -n 's/.*version = "\(.*\)".*/\1/p' "$root/include/halfstep/version.hpp" 2>/dev/null)"
+printf '\n%s\n%s\n\n' "$device" "$(date -u +%Y-%m-%dT%H:%MZ)"
 for i in "${!states[@]}"; do
   printf '%-9s %5s  %-64s  %s\n' "${states[i]}" "${seconds[i]}" "${names[i]}" "${results[i]}"
 done
@@ -249,7 +253,8 @@ text() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037' | sed 's/\\/\\\\/
 file_or_null() { if [ -s "$1" ]; then cat "$1"; else echo null; fi; }
 {
   printf '{"date": "%s", "device": %s, "seconds": %d,\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(text "$device")" "$took"
-  printf '"passed": %d, "failed": %d, "measured": %d, "not run": %d,\n"lines": [' "$passed" "$failed" "$measured" "$not_run"
+  printf '"passed": %d, "failed": %d, "measured": %d, "not run": %d,\n' "$passed" "$failed" "$measured" "$not_run"
+  printf '"lines": ['
   for i in "${!states[@]}"; do
     [ "$i" = 0 ] || printf ','
     printf '\n{"state": %s, "seconds": %s, "name": %s, "result": %s}' "$(text "${states[i]}")" \

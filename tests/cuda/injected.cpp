@@ -1,14 +1,12 @@
-// One gradient of many is not finite, at the ends and in the middle of the first, a middle and the last tensor: both devices
-// say which.
+// One gradient of many is not finite, at the ends and in the middle of the first, a middle and the last
+// tensor: both devices say which.
 #include <boost/test/unit_test.hpp>
-
 #include <cstdint>
+#include <halfstep/optim/adamw.hpp>
+#include <halfstep/trainer.hpp>
 #include <limits>
 #include <string>
 #include <vector>
-
-#include <halfstep/optim/adamw.hpp>
-#include <halfstep/trainer.hpp>
 
 #include "support/classifier.hpp"
 #include "support/given_gradients.hpp"

@@ -1,7 +1,6 @@
-// Products at the edges of what cuBLASLt is made for: long sums that cancel, which it may cut into parts where it has
-// memory for them, and matrices that are very tall, or very wide.
+// Products at the edges of what cuBLASLt is made for: long sums that cancel, which it may cut into parts
+// where it has memory for them, and matrices that are very tall, or very wide.
 #include <boost/test/unit_test.hpp>
-
 #include <cstdint>
 #include <tuple>
 #include <utility>
@@ -13,13 +12,15 @@
 namespace matmul_edges_test {
 
 using namespace matmul_test;
-using halfstep::test::all_layouts, halfstep::test::MatmulCase, halfstep::test::MatmulLayout, halfstep::test::MatmulShape;
+using halfstep::test::all_layouts, halfstep::test::MatmulCase, halfstep::test::MatmulLayout,
+    halfstep::test::MatmulShape;
 
 using TypePairs = std::tuple<std::pair<float, float>, std::pair<float16, float16>, std::pair<float16, float>,
                              std::pair<bfloat16, bfloat16>, std::pair<bfloat16, float>>;
 
-/// Sums whose first half is 128 over and over and whose second is -128, and that end at a small whole number. Their parts
-/// are exact in float, whatever the order; float16 cannot hold them, and bfloat16 not their last digits.
+/// Sums whose first half is 128 over and over and whose second is -128, and that end at a small whole number.
+/// Their parts are exact in float, whatever the order; float16 cannot hold them, and bfloat16 not their last
+/// digits.
 template <class In, class Out>
 struct Cancelling {
   static constexpr std::int64_t rows = 16, columns = 8, depth = 65536;
@@ -45,7 +46,8 @@ struct Cancelling {
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t j = 0; j < columns; ++j) {
-        const float expected = static_cast<float>(sign(j) * static_cast<int>(i)) + (accumulate ? former : 0.0f);
+        const float expected =
+            static_cast<float>(sign(j) * static_cast<int>(i)) + (accumulate ? former : 0.0f);
         wrong += static_cast<float>(result[static_cast<std::size_t>(i * columns + j)]) != expected;
       }
     }
@@ -55,7 +57,9 @@ struct Cancelling {
  private:
   static In number(int value) { return static_cast<In>(static_cast<float>(value)); }
   static int sign(std::int64_t column) { return column % 3 == 1 ? -1 : 1; }
-  static In& at(std::vector<In>& values, std::int64_t index) { return values[static_cast<std::size_t>(index)]; }
+  static In& at(std::vector<In>& values, std::int64_t index) {
+    return values[static_cast<std::size_t>(index)];
+  }
 };
 
 }  // namespace matmul_edges_test
@@ -69,7 +73,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(long_sums_that_cancel_are_exact_whatever_the_works
   for (const std::size_t workspace : {std::size_t{1} << 20, std::size_t{32} << 20}) {
     Cuda cuda(options_with(true, workspace));
     for (const bool accumulate : {false, true}) {
-      BOOST_TEST(problem.count_wrong(cuda, accumulate) == 0, workspace << " bytes, accumulate " << accumulate);
+      BOOST_TEST(problem.count_wrong(cuda, accumulate) == 0,
+                 workspace << " bytes, accumulate " << accumulate);
     }
   }
 }
@@ -77,7 +82,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(long_sums_that_cancel_are_exact_whatever_the_works
 BOOST_AUTO_TEST_CASE_TEMPLATE(tall_and_wide_matrices_give_the_exact_product_of_integers, Pair, TypePairs) {
   Cuda cuda(options_with(true));
   const std::vector<MatmulLayout> layouts{all_layouts().front(), all_layouts().back()};
-  for (const MatmulShape& shape : {MatmulShape{20011, 3, 5}, MatmulShape{3, 20011, 5}, MatmulShape{2, 3, 20011}}) {
+  for (const MatmulShape& shape :
+       {MatmulShape{20011, 3, 5}, MatmulShape{3, 20011, 5}, MatmulShape{2, 3, 20011}}) {
     for (const MatmulLayout& layout : layouts) {
       const MatmulCase<typename Pair::first_type, typename Pair::second_type> problem(shape, layout);
       for (const bool both : {false, true}) {

@@ -1,6 +1,7 @@
-// What the tests ask of the doubles, of NVIDIA's own runtime and cuBLASLt: how often each call was made. The linker puts
-// these functions before theirs (--wrap, for each that CMakeLists.txt names), so that a step's launches, allocations and
-// waits are counted on the GPU as they are without one. Calls that the two libraries make themselves are not seen.
+// What the tests ask of the doubles, of NVIDIA's own runtime and cuBLASLt: how often each call was made. The
+// linker puts these functions before theirs (--wrap, for each that CMakeLists.txt names), so that a step's
+// launches, allocations and waits are counted on the GPU as they are without one. Calls that the two
+// libraries make themselves are not seen.
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
@@ -40,30 +41,34 @@ using halfstep_test::blas_calls, halfstep_test::cuda_calls;
 extern "C" {
 
 HALFSTEP_COUNTED(cudaError_t, cudaLaunchKernel,
-                 (const void* kernel, dim3 grid, dim3 block, void** values, size_t shared, cudaStream_t stream),
+                 (const void* kernel, dim3 grid, dim3 block, void** values, size_t shared,
+                  cudaStream_t stream),
                  (kernel, grid, block, values, shared, stream), ++cuda_calls().launches)
 HALFSTEP_COUNTED(cudaError_t, cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream),
                  ++cuda_calls().graph_launches)
 HALFSTEP_COUNTED(cudaError_t, cudaMallocFromPoolAsync,
-                 (void** memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream), (memory, bytes, pool, stream),
-                 ++cuda_calls().device_allocations)
+                 (void** memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
+                 (memory, bytes, pool, stream), ++cuda_calls().device_allocations)
 HALFSTEP_COUNTED(cudaError_t, cudaFreeAsync, (void* memory, cudaStream_t stream), (memory, stream),
                  ++cuda_calls().device_frees)
-HALFSTEP_COUNTED(cudaError_t, cudaHostAlloc, (void** memory, size_t bytes, unsigned flags), (memory, bytes, flags),
-                 ++cuda_calls().host_allocations)
-HALFSTEP_COUNTED(cudaError_t, cudaStreamCreateWithFlags, (cudaStream_t* stream, unsigned flags), (stream, flags),
-                 ++cuda_calls().objects_made)
+HALFSTEP_COUNTED(cudaError_t, cudaHostAlloc, (void** memory, size_t bytes, unsigned flags),
+                 (memory, bytes, flags), ++cuda_calls().host_allocations)
+HALFSTEP_COUNTED(cudaError_t, cudaStreamCreateWithFlags, (cudaStream_t* stream, unsigned flags),
+                 (stream, flags), ++cuda_calls().objects_made)
 HALFSTEP_COUNTED(cudaError_t, cudaEventCreateWithFlags, (cudaEvent_t* event, unsigned flags), (event, flags),
                  ++cuda_calls().objects_made)
 HALFSTEP_COUNTED(cudaError_t, cudaMemPoolCreate, (cudaMemPool_t* pool, const cudaMemPoolProps* properties),
                  (pool, properties), ++cuda_calls().objects_made)
 HALFSTEP_COUNTED(cudaError_t, cudaMemsetAsync, (void* memory, int value, size_t bytes, cudaStream_t stream),
                  (memory, value, bytes, stream), ++cuda_calls().memsets)
-HALFSTEP_COUNTED(cudaError_t, cudaStreamSynchronize, (cudaStream_t stream), (stream), ++cuda_calls().stream_waits)
+HALFSTEP_COUNTED(cudaError_t, cudaStreamSynchronize, (cudaStream_t stream), (stream),
+                 ++cuda_calls().stream_waits)
 HALFSTEP_COUNTED(cudaError_t, cudaEventSynchronize, (cudaEvent_t event), (event), ++cuda_calls().event_waits)
 
-cudaError_t __real_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
-cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t __real_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                                   cudaStream_t stream);
+cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                                   cudaStream_t stream) {
   const auto count = static_cast<std::int64_t>(bytes);
   if (kind == cudaMemcpyHostToDevice) {
     ++cuda_calls().copies_to_device;
@@ -77,28 +82,30 @@ cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cud
   return __real_cudaMemcpyAsync(to, from, bytes, kind, stream);
 }
 
-HALFSTEP_COUNTED(cublasStatus_t, cublasLtCreate, (cublasLtHandle_t* handle), (handle), ++blas_calls().handles_made)
+HALFSTEP_COUNTED(cublasStatus_t, cublasLtCreate, (cublasLtHandle_t * handle), (handle),
+                 ++blas_calls().handles_made)
 HALFSTEP_COUNTED(cublasStatus_t, cublasLtDestroy, (cublasLtHandle_t handle), (handle),
                  ++blas_calls().handles_destroyed)
 HALFSTEP_COUNTED(cublasStatus_t, cublasLtMatmulAlgoGetHeuristic,
                  (cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                   cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                  cublasLtMatmulPreference_t preference, int requested, cublasLtMatmulHeuristicResult_t results[],
-                  int* returned),
-                 (handle, operation, a, b, c, d, preference, requested, results, returned), ++blas_calls().heuristics)
+                  cublasLtMatmulPreference_t preference, int requested,
+                  cublasLtMatmulHeuristicResult_t results[], int* returned),
+                 (handle, operation, a, b, c, d, preference, requested, results, returned),
+                 ++blas_calls().heuristics)
 
-cublasStatus_t __real_cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha,
-                                     const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-                                     cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                                     cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                                     const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t workspace_bytes,
-                                     cudaStream_t stream);
-cublasStatus_t __wrap_cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha,
-                                     const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-                                     cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                                     cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                                     const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t workspace_bytes,
-                                     cudaStream_t stream) {
+cublasStatus_t __real_cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                                     const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
+                                     const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                                     const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                                     cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm,
+                                     void* workspace, size_t workspace_bytes, cudaStream_t stream);
+cublasStatus_t __wrap_cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                                     const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
+                                     const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                                     const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                                     cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm,
+                                     void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   const auto attribute = [operation](cublasLtMatmulDescAttributes_t name) {
     std::int32_t value = 0;
     size_t written = 0;
@@ -107,10 +114,11 @@ cublasStatus_t __wrap_cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
   };
   ++cuda_calls().matmuls;
   ++blas_calls().matmuls;
-  blas_calls().tensor_float32_matmuls += attribute(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE) == CUBLAS_COMPUTE_32F_FAST_TF32;
+  blas_calls().tensor_float32_matmuls +=
+      attribute(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE) == CUBLAS_COMPUTE_32F_FAST_TF32;
   blas_calls().fused_biases += attribute(CUBLASLT_MATMUL_DESC_EPILOGUE) == CUBLASLT_EPILOGUE_BIAS;
-  return __real_cublasLtMatmul(handle, operation, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout,
-                               algorithm, workspace, workspace_bytes, stream);
+  return __real_cublasLtMatmul(handle, operation, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d,
+                               d_layout, algorithm, workspace, workspace_bytes, stream);
 }
 
 }  // extern "C"

@@ -1,5 +1,6 @@
-// gpu_figures <part> [<JSON file>]: device (which GPU, driver and libraries), passes, products or training. Prints lines
-// for the table of gpu_check.sh. Ends with 0 where all goals are reached, 77 where there is no GPU.
+// gpu_figures <part> [<JSON file>]: device (which GPU, driver and libraries), passes, products or training.
+// Prints lines for the table of gpu_check.sh. Ends with 0 where all goals are reached, 77 where there is no
+// GPU.
 #include <cublasLt.h>
 
 #include <cstdio>
@@ -21,23 +22,28 @@ std::string version_text(std::size_t version) {
 void device(figures::Report& report) {
   const halfstep::Cuda cuda;
   cudaDeviceProp properties{};
-  halfstep::detail::check_cuda(cudaGetDeviceProperties(&properties, cuda.options().device), "cudaGetDeviceProperties");
+  halfstep::detail::check_cuda(cudaGetDeviceProperties(&properties, cuda.options().device),
+                               "cudaGetDeviceProperties");
   int driver = 0, runtime = 0;
   halfstep::detail::check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   halfstep::detail::check_cuda(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   const std::string text = fmt::format(
-      "{}, compute capability {}.{}, {} multiprocessors, {:.0f} GiB; driver for CUDA {}, CUDA runtime {}, cuBLASLt {}",
+      "{}, compute capability {}.{}, {} multiprocessors, {:.0f} GiB; driver for CUDA {}, CUDA runtime {}, "
+      "cuBLASLt {}",
       properties.name, properties.major, properties.minor, properties.multiProcessorCount,
-      static_cast<double>(properties.totalGlobalMem) / (1 << 30), version_text(static_cast<std::size_t>(driver)),
-      version_text(static_cast<std::size_t>(runtime)), cublasLtGetVersion());
+      static_cast<double>(properties.totalGlobalMem) / (1 << 30),
+      version_text(static_cast<std::size_t>(driver)), version_text(static_cast<std::size_t>(runtime)),
+      cublasLtGetVersion());
   report.tell("device", text, {{"text", text}});
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  const std::map<std::string, void (*)(figures::Report&)> parts{
-      {"device", device}, {"passes", figures::passes}, {"products", figures::products}, {"training", figures::training}};
+  const std::map<std::string, void (*)(figures::Report&)> parts{{"device", device},
+                                                                {"passes", figures::passes},
+                                                                {"products", figures::products},
+                                                                {"training", figures::training}};
   const auto part = count == 2 || count == 3 ? parts.find(words[1]) : parts.end();
   if (part == parts.end()) {
     fmt::print(stderr, "usage: gpu_figures device | passes | products | training [JSON file]\n");

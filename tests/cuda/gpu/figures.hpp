@@ -15,11 +15,13 @@
 /// Figures of a GPU, taken with its own clock: what is compared runs in turn, and medians are compared.
 namespace figures {
 
-/// What was measured: lines for gpu_check.sh's table (state, name, result, with tabs between), and all of it as JSON.
+/// What was measured: lines for gpu_check.sh's table (state, name, result, with tabs between), and all of it
+/// as JSON.
 class Report {
  public:
   /// A figure that has a goal, as a share of what it is held against.
-  void compare(const std::string& name, double share, double goal, const std::string& of_what, nlohmann::json details) {
+  void compare(const std::string& name, double share, double goal, const std::string& of_what,
+               nlohmann::json details) {
     const bool is_reached = share >= goal;
     add(is_reached ? "passed" : "failed", name,
         fmt::format("{:.1f} % of {}, goal {:.0f} %", 100 * share, of_what, 100 * goal));
@@ -55,7 +57,8 @@ class Report {
 class Stopwatch {
  public:
   explicit Stopwatch(halfstep::Cuda& cuda) : cuda_(cuda) {
-    for (cudaEvent_t& event : events_) halfstep::detail::check_cuda(cudaEventCreate(&event), "cudaEventCreate");
+    for (cudaEvent_t& event : events_)
+      halfstep::detail::check_cuda(cudaEventCreate(&event), "cudaEventCreate");
   }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
@@ -63,8 +66,8 @@ class Stopwatch {
     for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
   }
 
-  /// Seconds of `calls` calls of `work()`, which gives its work to the device's stream. Where the program is slower at
-  /// giving than the GPU at working these are the program's seconds.
+  /// Seconds of `calls` calls of `work()`, which gives its work to the device's stream. Where the program is
+  /// slower at giving than the GPU at working these are the program's seconds.
   template <class Work>
   double seconds(const Work& work, std::int64_t calls = 1) {
     cuda_.synchronize();
@@ -73,7 +76,8 @@ class Stopwatch {
     halfstep::detail::check_cuda(cudaEventRecord(events_[1], cuda_.stream()), "cudaEventRecord");
     halfstep::detail::check_cuda(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
     float milliseconds = 0;
-    halfstep::detail::check_cuda(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "cudaEventElapsedTime");
+    halfstep::detail::check_cuda(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]),
+                                 "cudaEventElapsedTime");
     // Its resolution is half a microsecond: never 0.
     return (std::max)(1e-3 * static_cast<double>(milliseconds), 5e-7);
   }
@@ -103,7 +107,8 @@ struct Times {
 
 /// Both pieces of work in turn, as often as that, after one round that does not count.
 template <class Ours, class Reference>
-Times in_turn(halfstep::Cuda& cuda, int rounds, std::int64_t calls, const Ours& ours, const Reference& reference) {
+Times in_turn(halfstep::Cuda& cuda, int rounds, std::int64_t calls, const Ours& ours,
+              const Reference& reference) {
   Stopwatch stopwatch(cuda);
   std::vector<double> of_ours, of_reference;
   for (int round = 0; round <= rounds; ++round) {

@@ -8,14 +8,15 @@
 
 #include "figures.hpp"
 
-/// The passes of a step over the flat buffers, as shares of the bandwidth of a copy on the device: bytes that must be read
-/// or written, over time.
+/// The passes of a step over the flat buffers, as shares of the bandwidth of a copy on the device: bytes that
+/// must be read or written, over time.
 namespace figures {
 
 using halfstep::Buffer, halfstep::Cuda;
 
 struct Flat {
-  static constexpr std::int64_t size = std::int64_t{128} << 20;  // parameters: gigabytes, far beyond every cache
+  static constexpr std::int64_t size = std::int64_t{128}
+                                       << 20;  // parameters: gigabytes, far beyond every cache
   std::vector<halfstep::compute::Segment> segments;
   std::vector<halfstep::compute::SegmentChunk> chunks;
 
@@ -38,7 +39,8 @@ void compare_with_copy(Cuda& cuda, Report& report, const std::string& name, doub
   cuda.clear(from.data(), from.bytes());
   const Times times = in_turn(cuda, 31, 8, pass, [&] { cuda.copy(to.data(), from.data(), to.bytes()); });
   const double rate = bytes * 1e-9 / times.ours, copy_rate = bytes * 1e-9 / times.reference;
-  report.compare(name, rate / copy_rate, 0.9, fmt::format("copy bandwidth ({:.0f} of {:.0f} GB/s)", rate, copy_rate),
+  report.compare(name, rate / copy_rate, 0.9,
+                 fmt::format("copy bandwidth ({:.0f} of {:.0f} GB/s)", rate, copy_rate),
                  {{"GB/s", rate}, {"copy GB/s", copy_rate}, {"bytes", bytes}, {"seconds", times.ours}});
 }
 
@@ -49,7 +51,8 @@ void update_pass(Cuda& cuda, Report& report, const std::string& name) {
   const auto chunks = sent(cuda, flat.chunks);
   const auto flags = sent(cuda, std::vector<std::uint8_t>(flat.segments.size(), 1));
   const auto options = sent(cuda, std::vector<halfstep::ParameterOptions>(flat.segments.size()));
-  const auto gradients = scattered<float>(cuda, Flat::size, 1), masters = scattered<float>(cuda, Flat::size, 2);
+  const auto gradients = scattered<float>(cuda, Flat::size, 1),
+             masters = scattered<float>(cuda, Flat::size, 2);
   const Buffer<Compute, Cuda> working(cuda, copies ? Flat::size : 0);
   std::vector<Buffer<float, Cuda>> moments;
   for (std::size_t m = 0; m < Optimizer::moments; ++m) {
@@ -59,12 +62,19 @@ void update_pass(Cuda& cuda, Report& report, const std::string& name) {
   const Optimizer optimizer{.learning_rate = 1e-4f};
   const auto facts = sent(cuda, std::vector<halfstep::UpdateFacts<typename Optimizer::Coefficients>>{
                                     {true, 1.0f / 1024.0f, 0.5f, 1e30f, optimizer.coefficients(1e-4f, 10)}});
-  halfstep::UpdateChunk<Optimizer, Compute> pass{
-      chunks.data(),  flags.data(),         options.data(), gradients.data(), masters.data(),
-      copies ? working.data() : nullptr, {}, facts.data(),   flat.count()};
+  halfstep::UpdateChunk<Optimizer, Compute> pass{chunks.data(),
+                                                 flags.data(),
+                                                 options.data(),
+                                                 gradients.data(),
+                                                 masters.data(),
+                                                 copies ? working.data() : nullptr,
+                                                 {},
+                                                 facts.data(),
+                                                 flat.count()};
   for (std::size_t m = 0; m < moments.size(); ++m) pass.moments[m] = moments[m].data();
   // Gradient, master and moments are read; master, moments and the 16-bit copy are written.
-  constexpr double bytes = static_cast<double>(Flat::size) * (4 + 8 + 8 * Optimizer::moments + (copies ? 2 : 0));
+  constexpr double bytes =
+      static_cast<double>(Flat::size) * (4 + 8 + 8 * Optimizer::moments + (copies ? 2 : 0));
   compare_with_copy(cuda, report, name, bytes,
                     [&] { halfstep::compute::for_each_chunk(cuda, flat.count(), pass); });
   float weight = 0;

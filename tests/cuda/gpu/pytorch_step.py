@@ -4,8 +4,8 @@
 
 OURS.json is what gpu_figures training wrote. Prints lines for the table (state, name, result, with tabs between): every
 step eagerly, then compiled as long as SECONDS allow. A step is what ours is: the batch goes to the GPU, autocast for 16
-bits with a GradScaler for float16, clipping at norm 1, AdamW (PyTorch's fused one). Ends with 77 where there is no PyTorch,
-or none that sees a GPU.
+bits with a GradScaler for float16, clipping at norm 1, AdamW (PyTorch's fused one). Ends with 77 where there is no
+PyTorch, or none that sees a GPU.
 """
 
 import json
@@ -105,7 +105,8 @@ def compare(shape, kind, way):
         if (figure["shape"], figure["type"]) != (shape, kind):
             continue
         ratio = figure["samples/s"] / rate
-        say("measured", f"{name}, {figure['way']}", f"{ratio:.2f} times as fast ({figure['samples/s']:.0f} and {rate:.0f} samples/s)")
+        both = f"{figure['samples/s']:.0f} and {rate:.0f} samples/s"
+        say("measured", f"{name}, {figure['way']}", f"{ratio:.2f} times as fast ({both})")
         results.append({"name": name, "shape": shape, "type": kind, "PyTorch": way, "halfstep": figure["way"],
                         "samples/s": rate, "ratio": ratio})
     with open(sys.argv[2], "w") as file:

@@ -7,8 +7,9 @@
 #include "cuda/double/cuda_runtime.hpp"
 #include "figures.hpp"
 
-/// Training steps of two MLPs, one that the host keeps waiting and one that keeps the GPU busy. pytorch_step.py trains the
-/// same and compares. The batch lies in the program's memory and goes to the GPU with every step.
+/// Training steps of two MLPs, one that the host keeps waiting and one that keeps the GPU busy.
+/// pytorch_step.py trains the same and compares. The batch lies in the program's memory and goes to the GPU
+/// with every step.
 namespace figures {
 
 struct MlpShape {
@@ -82,25 +83,28 @@ void measure_steps(Report& report, Trainer& trainer, const MlpShape& shape, cons
   for (std::int64_t i = 0; i < counted; ++i) step();
   const halfstep_test::CudaCalls calls = halfstep_test::cuda_calls();
   const std::int64_t waits = calls.stream_waits + calls.event_waits;
-  report.require(name + ": calls of CUDA", waits == 0 && calls.device_allocations == 0 && calls.device_frees == 0,
-                 fmt::format("{:g} launches, {:g} products, {:g} graphs, {:g} copies a step; {} waits and {} allocations in {}",
-                             static_cast<double>(calls.launches) / counted, static_cast<double>(calls.matmuls) / counted,
-                             static_cast<double>(calls.graph_launches) / counted,
-                             static_cast<double>(calls.copies_to_device + calls.copies_to_host + calls.copies_on_device) /
-                                 counted,
-                             waits, calls.device_allocations, counted));
+  report.require(
+      name + ": calls of CUDA", waits == 0 && calls.device_allocations == 0 && calls.device_frees == 0,
+      fmt::format(
+          "{:g} launches, {:g} products, {:g} graphs, {:g} copies a step; {} waits and {} allocations in {}",
+          static_cast<double>(calls.launches) / counted, static_cast<double>(calls.matmuls) / counted,
+          static_cast<double>(calls.graph_launches) / counted,
+          static_cast<double>(calls.copies_to_device + calls.copies_to_host + calls.copies_on_device) /
+              counted,
+          waits, calls.device_allocations, counted));
   halfstep::StepReport last = trainer.step(batch).report();
   // A loss scale that has just grown may have to fall back.
   for (int again = 0; again < 3 && !last.applied(); ++again) last = trainer.step(batch).report();
-  report.require(name + ": it trains", std::isfinite(last.loss) && last.applied(),
-                 fmt::format("loss {:.4f} after {} steps, {} skipped", last.loss, last.attempts, last.skipped));
+  report.require(
+      name + ": it trains", std::isfinite(last.loss) && last.applied(),
+      fmt::format("loss {:.4f} after {} steps, {} skipped", last.loss, last.attempts, last.skipped));
 }
 
 template <class Policy>
 void train(Report& report, const std::string& type) {
   for (const MlpShape& shape : mlp_shapes) {
-    halfstep::Trainer<Mlp, halfstep::AdamW, Policy, halfstep::Cuda> trainer(Mlp(shape), {.learning_rate = 1e-4f},
-                                                                            {.clip_norm = 1.0f, .seed = 1});
+    halfstep::Trainer<Mlp, halfstep::AdamW, Policy, halfstep::Cuda> trainer(
+        Mlp(shape), {.learning_rate = 1e-4f}, {.clip_norm = 1.0f, .seed = 1});
     const MlpBatch batch(shape);
     measure_steps(report, trainer, shape, batch, type, "eager", [&] { trainer.step(batch); });
   }
