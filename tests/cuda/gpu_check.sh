@@ -22,7 +22,7 @@ Parts, each with its limit of time:
   tests      the tests of tests/cuda/, Host against Cuda: every operation, every policy, 50 steps, bad values
   sanitizer  memcheck and racecheck of 50 training steps, where compute-sanitizer is installed
   figures    update and measure pass against a copy's bandwidth, products against cuBLASLt called bare, training steps
-  PyTorch    the same training steps, eager and compiled, where Python (HALFSTEP_PYTHON, or python3) has PyTorch for CUDA
+  PyTorch    the same training steps, eager and compiled, where Python (HALFSTEP_PYTHON, or python3) has it for CUDA
 
 States: passed, failed, measured (a figure without a goal), not run (what is needed is not there; it counts as nothing).
 Exit code: 0 if nothing failed, 1 if something did, 77 where there is no GPU.
@@ -54,8 +54,8 @@ folder=$(cd "$folder" && pwd)
 programs=(gpu_tests gpu_figures)
 
 nvcc=$(command -v nvcc || echo "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc")
-gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -u | grep -E '^[0-9]+$' |
-  paste -sd ';')
+gpus=$(timeout 20 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -u |
+  grep -E '^[0-9]+$' | paste -sd ';')
 missing() {
   local program
   for program in "${programs[@]}"; do [ -x "$folder/$program" ] || return 0; done
@@ -257,8 +257,9 @@ file_or_null() { if [ -s "$1" ]; then cat "$1"; else echo null; fi; }
   printf '"lines": ['
   for i in "${!states[@]}"; do
     [ "$i" = 0 ] || printf ','
-    printf '\n{"state": %s, "seconds": %s, "name": %s, "result": %s}' "$(text "${states[i]}")" \
-      "$([ "${seconds[i]}" = - ] && echo null || echo "${seconds[i]}")" "$(text "${names[i]}")" "$(text "${results[i]}")"
+    [ "${seconds[i]}" != - ] || seconds[i]=null
+    printf '\n{"state": %s, "seconds": %s, "name": %s, "result": %s}' "$(text "${states[i]}")" "${seconds[i]}" \
+      "$(text "${names[i]}")" "$(text "${results[i]}")"
   done
   printf '],\n"figures": {'
   for part in passes products training pytorch; do
