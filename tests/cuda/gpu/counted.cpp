@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -30,11 +31,20 @@ void set_offer(Offer) {}
 
 using halfstep_test::blas_calls, halfstep_test::cuda_calls;
 
+/// Tests use several threads.
+static std::mutex& mutex() {
+  static std::mutex one;
+  return one;
+}
+
 /// Defines what stands before `call`, with these parameters and arguments; `note` says what is counted.
 #define HALFSTEP_COUNTED(Status, call, parameters, arguments, note) \
   Status __real_##call parameters;                                  \
   Status __wrap_##call parameters {                                 \
-    note;                                                           \
+    {                                                               \
+      const std::lock_guard lock(mutex());                          \
+      note;                                                         \
+    }                                                               \
     return __real_##call arguments;                                 \
   }
 
@@ -46,6 +56,16 @@ HALFSTEP_COUNTED(cudaError_t, cudaLaunchKernel,
                  (kernel, grid, block, values, shared, stream), ++cuda_calls().launches)
 HALFSTEP_COUNTED(cudaError_t, cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream),
                  ++cuda_calls().graph_launches)
+HALFSTEP_COUNTED(cudaError_t, cudaGraphInstantiate,
+                 (cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags),
+                 (executable, graph, flags), ++cuda_calls().graphs_instantiated)
+HALFSTEP_COUNTED(cudaError_t, cudaGraphExecKernelNodeSetParams,
+                 (cudaGraphExec_t graph, cudaGraphNode_t node, const cudaKernelNodeParams* parameters),
+                 (graph, node, parameters), ++cuda_calls().graph_nodes_updated)
+HALFSTEP_COUNTED(cudaError_t, cudaGraphExecMemcpyNodeSetParams1D,
+                 (cudaGraphExec_t graph, cudaGraphNode_t node, void* to, const void* from, size_t bytes,
+                  cudaMemcpyKind kind),
+                 (graph, node, to, from, bytes, kind), ++cuda_calls().graph_nodes_updated)
 HALFSTEP_COUNTED(cudaError_t, cudaMallocFromPoolAsync,
                  (void** memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
                  (memory, bytes, pool, stream), ++cuda_calls().device_allocations)
@@ -69,6 +89,7 @@ cudaError_t __real_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cud
                                    cudaStream_t stream);
 cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
   const auto count = static_cast<std::int64_t>(bytes);
   if (kind == cudaMemcpyHostToDevice) {
     ++cuda_calls().copies_to_device;
@@ -112,6 +133,7 @@ cublasStatus_t __wrap_cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
     (void)cublasLtMatmulDescGetAttribute(operation, name, &value, sizeof value, &written);
     return value;
   };
+  const std::lock_guard lock(mutex());
   ++cuda_calls().matmuls;
   ++blas_calls().matmuls;
   blas_calls().tensor_float32_matmuls +=

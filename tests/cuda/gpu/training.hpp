@@ -106,7 +106,15 @@ void train(Report& report, const std::string& type) {
     halfstep::Trainer<Mlp, halfstep::AdamW, Policy, halfstep::Cuda> trainer(
         Mlp(shape), {.learning_rate = 1e-4f}, {.clip_norm = 1.0f, .seed = 1});
     const MlpBatch batch(shape);
-    measure_steps(report, trainer, shape, batch, type, "eager", [&] { trainer.step(batch); });
+    const auto step = [&] { trainer.step(batch); };
+    measure_steps(report, trainer, shape, batch, type, "eager", step);
+    trainer.capture();
+    measure_steps(report, trainer, shape, batch, type, "captured", step);
+    const halfstep::GraphUse use = trainer.graph_use();
+    report.require(fmt::format("MLP {}, {}, captured: graphs", shape.name, type),
+                   use.refusal.empty() && use.replayed > 0,
+                   fmt::format("{} captured, {} replayed, {} pieces one by one{}{}", use.captured, use.replayed,
+                               use.one_by_one, use.refusal.empty() ? "" : "; refused: ", use.refusal));
   }
 }
 
