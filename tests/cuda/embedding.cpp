@@ -53,8 +53,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_and_the_sums_of_their_gradients_are_the_hosts
     std::int64_t count, kinds, width;
   };
   // One row of one number, widths that no four divides, those of several warps; sums in one piece, and in several,
-  // whose last one is longer than the others.
-  const std::vector<Case> cases{{1, 1, 1}, {40, 13, 3}, {300, 20, 12}, {513, 7, 131}, {777, 90, 260}};
+  // whose last one is longer than the others. The last are sorted in three runs.
+  const std::vector<Case> cases{{1, 1, 1}, {40, 13, 3}, {300, 20, 12}, {513, 7, 131}, {777, 90, 260}, {4999, 40, 3}};
   for (const auto& c : cases) {
     BOOST_TEST_CONTEXT(c.count << " tokens of " << c.kinds << ", width " << c.width) {
       const auto tokens = some_tokens<std::uint8_t>(c.count, c.kinds);

@@ -128,9 +128,15 @@ BOOST_AUTO_TEST_CASE(threads_that_share_columns_look_rows_up_and_sum_their_gradi
   const detail::AddToRows<float16, std::uint8_t> add{rows(host_gradient)};
   run_on_host(add.tasks(), add);
   std::vector<detail::TokenPlace> places(count);
-  std::vector<std::int64_t> order(count, -1);
+  std::vector<std::int64_t> order(count, -1), merged(count, -1);
   std::vector<float> partials(count / detail::TokenPlace::of_piece * width, never_written);
-  run_by_teams(detail::SortTokens<std::uint8_t>{tokens.data(), count, places.data(), order.data()});
+  constexpr std::int64_t shortest_run = 32;
+  run_by_teams(detail::SortRuns<std::uint8_t>{tokens.data(), count, shortest_run, order.data()});
+  for (std::int64_t length = shortest_run; length < count; length *= 2) {
+    run_by_teams(detail::MergeRuns<std::uint8_t>{{tokens.data(), count, order.data()}, length, merged.data()});
+    std::swap(order, merged);
+  }
+  run_by_teams(detail::FindPlaces<std::uint8_t>{{tokens.data(), count, order.data()}, places.data()});
   for (std::size_t i = 1; i < count; ++i) {
     const auto before = static_cast<std::size_t>(order[i - 1]), here = static_cast<std::size_t>(order[i]);
     BOOST_TEST((tokens[before] < tokens[here] || (tokens[before] == tokens[here] && before < here)));

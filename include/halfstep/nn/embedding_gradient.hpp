@@ -7,6 +7,7 @@
 #include <halfstep/device/arena.hpp>
 #include <halfstep/numeric/host_device.hpp>
 #include <halfstep/numeric/simd.hpp>
+#include <utility>
 
 namespace halfstep::detail {
 
@@ -70,57 +71,123 @@ struct TokenPlace {
   HALFSTEP_HOST_DEVICE std::int64_t partial() const { return rank / of_piece; }
 };
 
-/// Those of neighbouring positions, which are counted together: every token is read once for all of them.
-struct NeighbouringPlaces {
+/// Ranks of neighbouring positions, which are found together: every token is read once for all of them.
+struct NeighbouringRanks {
   static constexpr int number = 4;
-  TokenPlace of[number];
+  std::int64_t of[number];
 };
 
-struct AddPlaces {
-  HALFSTEP_HOST_DEVICE NeighbouringPlaces operator()(const NeighbouringPlaces& a, const NeighbouringPlaces& b) const {
-    NeighbouringPlaces sums;
-    for (int k = 0; k < NeighbouringPlaces::number; ++k) {
-      const TokenPlace &one = a.of[k], &two = b.of[k];
-      sums.of[k] = {one.rank + two.rank, one.before + two.before, one.alike + two.alike};
-    }
+struct AddRanks {
+  HALFSTEP_HOST_DEVICE NeighbouringRanks operator()(const NeighbouringRanks& a, const NeighbouringRanks& b) const {
+    NeighbouringRanks sums;
+    for (int k = 0; k < NeighbouringRanks::number; ++k) sums.of[k] = a.of[k] + b.of[k];
     return sums;
   }
 };
 
-/// Sorts by counting, for each position, who comes before it: for as many tokens as a batch has, faster than a
-/// sort in several passes.
+/// Sorts runs of `length` positions, a multiple of four, by counting for each position who comes before it: for few
+/// faster than a sort in several passes.
 template <class Token>
-struct SortTokens {
+struct SortRuns {
   const Token* tokens;
   std::int64_t count;
-  TokenPlace* places;
+  std::int64_t length;
   std::int64_t* order;
 
-  static constexpr int number = NeighbouringPlaces::number;
+  static constexpr int number = NeighbouringRanks::number;
 
   std::int64_t team_tasks() const { return (count + number - 1) / number; }
   std::int64_t team_width() const { return compute::warp_elements; }
   template <class Team>
   HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
     const std::int64_t first = task * number, left = count - first < number ? count - first : number;
+    const std::int64_t begin = first / length * length, size = count - begin < length ? count - begin : length;
     Token mine[number];
     for (int k = 0; k < number; ++k) mine[k] = tokens[k < left ? first + k : first];
     const auto counted = [&](std::int64_t i) {
-      const Token token = tokens[i];
-      NeighbouringPlaces found;
+      const Token token = tokens[begin + i];
+      NeighbouringRanks found;
       for (int k = 0; k < number; ++k) {
-        const bool is_same = token == mine[k];
-        const bool is_before = is_same && i < first + k;
-        found.of[k] = {token < mine[k] || is_before, is_before, is_same};
+        found.of[k] = token < mine[k] || (token == mine[k] && begin + i < first + k);
       }
       return found;
     };
-    const auto found = team.reduce(count, counted, NeighbouringPlaces{}, AddPlaces{});
+    const auto found = team.reduce(size, counted, NeighbouringRanks{}, AddRanks{});
     if (!team.leads()) return;
-    for (int k = 0; k < left; ++k) {
-      places[first + k] = found.of[k];
-      order[found.of[k].rank] = first + k;
+    for (int k = 0; k < left; ++k) order[begin + found.of[k]] = first + k;
+  }
+};
+
+/// Positions that are sorted by their tokens, in runs or all.
+template <class Token>
+struct SortedPositions {
+  const Token* tokens;
+  std::int64_t count;
+  const std::int64_t* order;
+
+  HALFSTEP_HOST_DEVICE Token token(std::int64_t rank) const { return tokens[order[rank]]; }
+  /// The first rank in the sorted [begin, end) whose token is larger than `limit`, or the same if `or_same`; else end.
+  HALFSTEP_HOST_DEVICE std::int64_t first_after(Token limit, std::int64_t begin, std::int64_t end, bool or_same) const {
+    while (begin < end) {
+      const std::int64_t middle = begin + (end - begin) / 2;
+      const Token found = token(middle);
+      if (found < limit || (found == limit && !or_same)) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
     }
+    return begin;
+  }
+
+  /// A thread has one rank: it waits for memory most of the time.
+  static constexpr std::int64_t ranks_of_task = 32;
+  std::int64_t team_tasks() const { return (count + ranks_of_task - 1) / ranks_of_task; }
+  template <class Team, class Function>
+  HALFSTEP_HOST_DEVICE void for_each_rank(const Team& team, std::int64_t task, const Function& function) const {
+    const std::int64_t begin = task * ranks_of_task, left = count - begin;
+    team.for_each(left < ranks_of_task ? left : ranks_of_task, [&](std::int64_t i) { function(begin + i); });
+  }
+};
+
+/// Merges each two neighbouring runs of `length` positions into one.
+template <class Token>
+struct MergeRuns {
+  SortedPositions<Token> runs;
+  std::int64_t length;
+  std::int64_t* merged;
+
+  std::int64_t team_tasks() const { return runs.team_tasks(); }
+  std::int64_t team_width() const { return runs.ranks_of_task; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    runs.for_each_rank(team, task, [&](std::int64_t rank) {
+      const std::int64_t own = rank / length, count = runs.count;
+      const std::int64_t begin = (own ^ 1) * length < count ? (own ^ 1) * length : count;
+      const std::int64_t end = begin + length < count ? begin + length : count;
+      // Of equal tokens those of the first run come first.
+      const std::int64_t before = runs.first_after(runs.token(rank), begin, end, own % 2 == 0) - begin;
+      merged[own / 2 * 2 * length + rank % length + before] = runs.order[rank];
+    });
+  }
+};
+
+/// Finds the place of every position once all are sorted.
+template <class Token>
+struct FindPlaces {
+  SortedPositions<Token> sorted;
+  TokenPlace* places;
+
+  std::int64_t team_tasks() const { return sorted.team_tasks(); }
+  std::int64_t team_width() const { return sorted.ranks_of_task; }
+  template <class Team>
+  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t task) const {
+    sorted.for_each_rank(team, task, [&](std::int64_t rank) {
+      const Token token = sorted.token(rank);
+      const std::int64_t first = sorted.first_after(token, 0, rank, true);
+      const std::int64_t end = sorted.first_after(token, rank, sorted.count, false);
+      places[sorted.order[rank]] = {rank, rank - first, end - first};
+    });
   }
 };
 
@@ -203,11 +270,20 @@ struct JoinPieces {
 template <class Device, class T, class Token>
   requires(!Device::shares_host_memory)
 void add_to_rows(Device& device, Arena<Device>& arena, const RowsToAdd<T, Token>& rows) {
+  constexpr std::int64_t sorted_by_counting = 2048;
   auto* const places = arena.template allocate<TokenPlace>(rows.count);
-  auto* const order = arena.template allocate<std::int64_t>(rows.count);
+  auto* order = arena.template allocate<std::int64_t>(rows.count);
+  auto* merged = arena.template allocate<std::int64_t>(rows.count);
+  const SortRuns<Token> sort{rows.tokens, rows.count, sorted_by_counting, order};
+  compute::for_each_task(device, rows.count, sort);
+  for (std::int64_t length = sorted_by_counting; length < rows.count; length *= 2) {
+    const MergeRuns<Token> merge{{rows.tokens, rows.count, order}, length, merged};
+    compute::for_each_task(device, rows.count, merge);
+    std::swap(order, merged);
+  }
+  compute::for_each_task(device, rows.count, FindPlaces<Token>{{rows.tokens, rows.count, order}, places});
   const std::int64_t pieces = rows.count / TokenPlace::of_piece;
   float* const partials = arena.template allocate<float>(pieces * rows.width);
-  compute::for_each_task(device, rows.count, SortTokens<Token>{rows.tokens, rows.count, places, order});
   compute::for_each_task(device, rows.count, SumPieces<T, Token>{rows, places, order, partials});
   if (pieces > 1) compute::for_each_task(device, rows.count, JoinPieces<T, Token>{rows, places, partials});
 }
