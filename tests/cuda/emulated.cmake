@@ -36,3 +36,6 @@ halfstep_tests(emulated ${cuda_files})
 add_test(NAME cuda.compiles
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/compile.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_compiled)
 set_tests_properties(cuda.compiles PROPERTIES LABELS cuda SKIP_RETURN_CODE 77 TIMEOUT 1800 COST 10000)
+
+add_test(NAME cuda.clang COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/clang.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_clang)
+set_tests_properties(cuda.clang PROPERTIES LABELS cuda SKIP_RETURN_CODE 77 TIMEOUT 1800 COST 10000)
