@@ -174,8 +174,8 @@ class Cuda {
     require_all_given();
     is_recording_ = true;
   }
-  /// Gives what was recorded, and records no more. Throws DeviceError where that fails; then what was recorded is lost, and
-  /// with it this object's use: everything that gives work throws from then on.
+  /// Gives what was recorded, and records no more. Throws DeviceError where that fails; then what was recorded is lost,
+  /// and with it this object's use: everything that gives work throws from then on.
   void end_recording() {
     is_recording_ = false;
     give_recorded();

@@ -104,15 +104,16 @@ class CudaCommands {
     carried_.clear();
   }
 
-  /// Gives all work to the stream, and calls `after(i)` when the i-th command was given.
+  /// Gives all work to the stream, and calls `after(i)` when the i-th command was given, if it is a kernel or a copy.
   template <class After>
   void give(Cuda& device, cudaStream_t stream, const After& after) const {
     for (std::size_t i = 0; i < commands_.size(); ++i) {
-      if (const auto* kernel = std::get_if<Launch>(&commands_[i])) launch(*kernel).give(stream);
-      if (const auto* copy = std::get_if<CudaCopy>(&commands_[i])) copy->give(stream);
       if (const auto* called = std::get_if<Called>(&commands_[i])) {
         called->table->give(carried(called->offset), device, stream);
+        continue;
       }
+      if (const auto* kernel = std::get_if<Launch>(&commands_[i])) launch(*kernel).give(stream);
+      if (const auto* copy = std::get_if<CudaCopy>(&commands_[i])) copy->give(stream);
       after(i);
     }
   }

@@ -111,8 +111,8 @@ class CudaGraph {
 /// Recorded commands, done by graphs where the like of them has been met before: the first time one by one, because
 /// most of what comes once does not come again; the second time a graph is made; from then on it is launched again, with
 /// the arguments of its kernels set to what was recorded. So whatever the program does differently in a step, a random
-/// stream or a length, is done differently by the graph as well. Remembers as many lists as `capacity`; the one unused for
-/// longest makes room.
+/// stream or a length, is done differently by the graph as well. Remembers as many lists as `capacity`; the one unused
+/// for longest makes room.
 class CudaGraphs {
  public:
   static constexpr std::size_t capacity = 64;

@@ -51,9 +51,9 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Page-locked pieces that uploads go through, so that they do not wait: each is used again once the copy out of it is done.
-/// Holds as many pieces as copies were ever under way at a time; of the largest only so many, and where all of them are
-/// under way the next upload waits for one.
+/// Page-locked pieces that uploads go through, so that they do not wait: each is used again once the copy out of it is
+/// done. Holds as many pieces as copies were ever under way at a time; of the largest only so many, and where all of
+/// them are under way the next upload waits for one.
 class CudaStaging {
  public:
   static constexpr std::size_t largest_piece = std::size_t{8} << 20;
@@ -107,8 +107,8 @@ class CudaStaging {
     return count;
   }
 
-  /// One of exactly this size, so that it is not missed elsewhere: the first that is free, else a new one, else the first
-  /// that is not held.
+  /// One of exactly this size, so that it is not missed elsewhere: the first that is free, else a new one, else the
+  /// first that is not held.
   Piece& free_piece(std::size_t bytes) {
     int alike = 0;
     Piece* busy = nullptr;
