@@ -158,11 +158,12 @@ tests() {
   suites=$(sed -n 's/^\([a-z0-9_]*_tests\)\*$/\1/p' "$folder/logs/tests.log")
   [ -n "$suites" ] || add failed "$took" tests "${problem:-no tests were found}"
   for suite in $suites; do
-    run "$suite" 60 "$folder/gpu_tests" --run_test="$suite" --report_level=short --catch_system_errors=no
+    run "$suite" 60 "$folder/gpu_tests" --run_test="$suite" --report_level=short \
+      --catch_system_errors=no --color_output=no
     line=$(grep -E 'test cases? out of' "$folder/logs/$suite.log" | head -n 1 | sed 's/^[[:space:]]*//')
     cases=${line%% *}
     if [ -z "$problem" ] && [[ $cases =~ ^[1-9][0-9]*$ ]]; then
-      add passed "$took" "tests: ${suite%_tests}" "$line"
+      add passed "$took" "tests: ${suite%_tests}" "$cases passed"
     else
       add failed "$took" "tests: ${suite%_tests}" "${problem:-no test ran}${line:+ ($line)}, see logs/$suite.log"
     fi
@@ -178,7 +179,8 @@ sanitizer() {
     return
   fi
   run "$1" 60 "$program" --tool "$1" --error-exitcode 86 "$folder/gpu_tests" \
-    --run_test=trainer_tests/fifty_steps_end_as_on_the_host_in_float16 --catch_system_errors=no
+    --run_test=trainer_tests/fifty_steps_end_as_on_the_host_in_float16 --catch_system_errors=no \
+    --color_output=no
   found=$(grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$folder/logs/$1.log" | tail -n 1)
   if grep -q "Device not supported" "$folder/logs/$1.log"; then
     add "not run" "$took" "$1" "compute-sanitizer does not support this device here"
