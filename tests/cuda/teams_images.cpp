@@ -43,8 +43,9 @@ BOOST_AUTO_TEST_CASE(threads_that_share_a_line_pool_it_and_find_its_gradients) {
     const auto gradient = random_numbers(images.results(), -1.0f, 1.0f, 8);
     const auto& window = images.window;
     const auto run = [&](Found& found, const auto& by) {
-      by(detail::MaxPoolLine<float>{window, values.data(), found.largest.data(), found.pixels.data()});
-      by(detail::AveragePoolLine<float>{window, values.data(), found.mean.data()});
+      by(detail::PoolLine<float, detail::Largest<float>>{
+          window, values.data(), {found.largest.data(), found.pixels.data()}});
+      by(detail::PoolLine<float, detail::Mean<float>>{window, values.data(), {found.mean.data(), 4.0f}});
       by(detail::PoolGradientLine<float>{
              window, gradient.data(), found.pixels.data(), {found.of_largest.data(), false}});
       by(detail::PoolGradientLine<float>{window, gradient.data(), nullptr, {found.of_mean.data(), true}});

@@ -100,32 +100,24 @@ struct AttentionBackward {
     return tasks.down() == 1 ? 0 : 2 * tasks.tiles() * partial_size(shape);
   }
 
-  void operator()(const compute::detail::Tile& task, float* memory) const {
-    const std::int64_t sequence = task.item / shape.key_value_heads,
-                       shared = task.item % shape.key_value_heads;
-    const std::int64_t end = (std::min)((task.row + task.rows) * attention_block, shape.queries);
-    const std::int64_t visible = shape.visible_keys(sequence, end - 1);
+  void operator()(const compute::detail::Tile& tile, float* memory) const {
+    const AttentionTask task(shape, tile);
     AttentionBackwardScratch scratch(shape, memory);
     if (partials != nullptr) {
       const auto tasks = grid(shape);
-      const std::int64_t part = task.item * tasks.down() + task.row / tasks.tile_rows;
+      const std::int64_t part = tile.item * tasks.down() + tile.row / tasks.tile_rows;
       scratch.key_sums = partials + 2 * part * partial_size(shape);
       scratch.value_sums = scratch.key_sums + partial_size(shape);
     }
     std::fill_n(scratch.key_sums, partial_size(shape), 0.0f);
     std::fill_n(scratch.value_sums, partial_size(shape), 0.0f);
-    pack_rows<kernel_rows, T>(keys.block(sequence, shared, 0, visible), scratch.keys, scratch.room);
-    pack_columns<kernel_rows, T>(keys.block(sequence, shared, 0, visible), scratch.key_columns, scratch.room);
-    pack_rows<kernel_rows, T>(values.block(sequence, shared, 0, visible), scratch.values, scratch.room);
-    for (std::int64_t first = task.row * attention_block; first < end; first += attention_block) {
-      const std::int64_t count = (std::min)(attention_block, end - first);
-      for (std::int64_t i = 0; i < shape.group(); ++i) {
-        compute_block({sequence, shared * shape.group() + i, first, count, visible}, scratch);
-      }
-    }
+    pack_rows<kernel_rows, T>(task.visible_rows(keys), scratch.keys, scratch.room);
+    pack_columns<kernel_rows, T>(task.visible_rows(keys), scratch.key_columns, scratch.room);
+    pack_rows<kernel_rows, T>(task.visible_rows(values), scratch.values, scratch.room);
+    task.for_each_block(shape, [&](const AttentionBlock& block) { compute_block(block, scratch); });
     if (partials == nullptr) {
-      store_sums(scratch.key_sums, shape.scale, key_gradient, sequence, shared, 0, shape.keys);
-      store_sums(scratch.value_sums, 1.0f, value_gradient, sequence, shared, 0, shape.keys);
+      store_sums(scratch.key_sums, shape.scale, key_gradient, task.sequence, task.shared, 0, shape.keys);
+      store_sums(scratch.value_sums, 1.0f, value_gradient, task.sequence, task.shared, 0, shape.keys);
     }
   }
 
@@ -149,10 +141,6 @@ struct AttentionBackward {
   }
 
  private:
-  struct Block {
-    std::int64_t sequence, head, first, count;
-    std::int64_t packed_keys;
-  };
   /// What is known of a block's queries, one in each lane.
   struct Lanes {
     float maximum[attention_block];
@@ -160,7 +148,7 @@ struct AttentionBackward {
     float delta[attention_block];
   };
 
-  void compute_block(const Block& block, const AttentionBackwardScratch& scratch) const {
+  void compute_block(const AttentionBlock& block, const AttentionBackwardScratch& scratch) const {
     constexpr std::int64_t most_panels = AttentionBackwardScratch::panels;
     const std::int64_t panels = compute::detail::ceil_divide(block.count, attention_lanes);
     const auto query_rows = queries.block(block.sequence, block.head, block.first, block.count);
@@ -203,7 +191,7 @@ struct AttentionBackward {
     }
   }
 
-  void fill(Lanes& lanes, const Block& block, const compute::Matrix<const T>& gradient_rows,
+  void fill(Lanes& lanes, const AttentionBlock& block, const compute::Matrix<const T>& gradient_rows,
             float* room) const {
     const AttentionRow* const row =
         statistics + (block.sequence * shape.heads + block.head) * shape.queries + block.first;

@@ -46,29 +46,16 @@ struct AttentionForward {
     return {items, shape.blocks(), 1, compute::detail::ceil_divide(shape.blocks(), parts), 1};
   }
 
-  void operator()(const compute::detail::Tile& task, float* memory) const {
-    const std::int64_t sequence = task.item / shape.key_value_heads,
-                       shared = task.item % shape.key_value_heads;
-    const std::int64_t end = (std::min)((task.row + task.rows) * attention_block, shape.queries);
-    const std::int64_t visible = shape.visible_keys(sequence, end - 1);
+  void operator()(const compute::detail::Tile& tile, float* memory) const {
+    const AttentionTask task(shape, tile);
     const AttentionForwardScratch scratch(shape, memory);
-    pack_rows<kernel_rows, T>(keys.block(sequence, shared, 0, visible), scratch.keys, scratch.room);
-    pack_columns<kernel_rows, T>(values.block(sequence, shared, 0, visible), scratch.values, scratch.room);
-    for (std::int64_t first = task.row * attention_block; first < end; first += attention_block) {
-      const std::int64_t count = (std::min)(attention_block, end - first);
-      for (std::int64_t i = 0; i < shape.group(); ++i) {
-        compute_block({sequence, shared * shape.group() + i, first, count, visible}, scratch);
-      }
-    }
+    pack_rows<kernel_rows, T>(task.visible_rows(keys), scratch.keys, scratch.room);
+    pack_columns<kernel_rows, T>(task.visible_rows(values), scratch.values, scratch.room);
+    task.for_each_block(shape, [&](const AttentionBlock& block) { compute_block(block, scratch); });
   }
 
  private:
-  struct Block {
-    std::int64_t sequence, head, first, count;
-    std::int64_t packed_keys;
-  };
-
-  void compute_block(const Block& block, const AttentionForwardScratch& scratch) const {
+  void compute_block(const AttentionBlock& block, const AttentionForwardScratch& scratch) const {
     const std::int64_t panels = compute::detail::ceil_divide(block.count, attention_lanes);
     const std::int64_t sums_size = round_up(shape.width, kernel_rows) * attention_lanes;
     OnlineSoftmax softmax[attention_block / attention_lanes];
@@ -93,7 +80,7 @@ struct AttentionForward {
     }
   }
 
-  void add_tile(const Block& block, const AttentionForwardScratch& scratch, const VisibleKeys& visible,
+  void add_tile(const AttentionBlock& block, const AttentionForwardScratch& scratch, const VisibleKeys& visible,
                 std::int64_t key, const float* query_panel, OnlineSoftmax& softmax, float* sums) const {
     const auto kernel = compute::detail::micro_kernel();
     const std::int64_t count = (std::min)(attention_key_tile, visible.most() - key);
@@ -115,7 +102,7 @@ struct AttentionForward {
                     panels, scratch.scores, sums);
   }
 
-  void store(const Block& block, const AttentionForwardScratch& scratch, std::int64_t lane,
+  void store(const AttentionBlock& block, const AttentionForwardScratch& scratch, std::int64_t lane,
              const OnlineSoftmax& softmax, const float* sums) const {
     const std::int64_t first = block.first + lane, count = (std::min)(attention_lanes, block.count - lane);
     float inverses[attention_lanes];

@@ -37,6 +37,41 @@ constexpr std::int64_t attention_packing_room(std::int64_t width) {
   return compute::detail::packing_room<kernel_columns>((std::max)(width, kernel_columns));
 }
 
+/// Queries `first` to `first + count` of one head, and how many keys are packed for them.
+struct AttentionBlock {
+  std::int64_t sequence, head, first, count;
+  std::int64_t packed_keys;
+};
+
+/// A task of either pass: some blocks of queries, of all heads that read one head's keys.
+struct AttentionTask {
+  std::int64_t sequence, shared;
+  std::int64_t first, end;
+  /// Keys that one of the queries sees.
+  std::int64_t visible;
+
+  AttentionTask(const AttentionShape& shape, const compute::detail::Tile& tile)
+      : sequence(tile.item / shape.key_value_heads),
+        shared(tile.item % shape.key_value_heads),
+        first(tile.row * attention_block),
+        end((std::min)(first + tile.rows * attention_block, shape.queries)),
+        visible(shape.visible_keys(sequence, end - 1)) {}
+
+  template <class T>
+  compute::Matrix<T> visible_rows(const HeadsView<T>& keys_or_values) const {
+    return keys_or_values.block(sequence, shared, 0, visible);
+  }
+  template <class Function>
+  void for_each_block(const AttentionShape& shape, const Function& function) const {
+    for (std::int64_t begin = first; begin < end; begin += attention_block) {
+      const std::int64_t count = (std::min)(attention_block, end - begin);
+      for (std::int64_t i = 0; i < shape.group(); ++i) {
+        function(AttentionBlock{sequence, shared * shape.group() + i, begin, count, visible});
+      }
+    }
+  }
+};
+
 /// tile += a b for `panels` panels of a, `stride` floats apart, and one of b; the tile's rows are
 /// `attention_lanes` apart.
 inline void multiply_panels(compute::detail::MicroKernel kernel, std::int64_t depth, const float* a,

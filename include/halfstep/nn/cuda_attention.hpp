@@ -7,6 +7,7 @@
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/compute/matmul.hpp>
 #include <halfstep/compute/matrix.hpp>
+#include <halfstep/device/arena.hpp>
 #include <halfstep/nn/attention_backward.hpp>
 #include <halfstep/nn/attention_forward.hpp>
 #include <halfstep/nn/attention_teams.hpp>
@@ -63,34 +64,51 @@ struct AttentionCut {
 template <class T, class Tape>
 class AttentionProducts {
  public:
-  AttentionProducts(Tape& tape, const AttentionShape& shape)
+  /// For the queries, keys and values of a forward or backward call.
+  template <class Call>
+  AttentionProducts(Tape& tape, const Call& call)
       : tape_(tape),
-        shape_(shape),
-        keys_(AttentionCut::keys_until(shape, shape.queries)),
-        cut_(shape, tape.device().template service<AttentionMemory>().scores) {}
+        shape_(call.shape),
+        mark_(tape.arena().mark()),
+        key_count_(AttentionCut::keys_until(shape_, shape_.queries)),
+        cut_(shape_, tape.device().template service<AttentionMemory>().scores),
+        queries_(pack_queries(call.queries)),
+        keys_(pack(call.keys, key_count_, true)),
+        values_(pack(call.values, key_count_, true)) {}
+  /// The next operation's work comes after this one's, in the same memory.
+  ~AttentionProducts() { tape_.arena().rollback(mark_); }
+  AttentionProducts(const AttentionProducts&) = delete;
+  AttentionProducts& operator=(const AttentionProducts&) = delete;
 
   const AttentionCut& cut() const { return cut_; }
   /// Keys that any query may see.
-  std::int64_t keys() const { return keys_; }
+  std::int64_t key_count() const { return key_count_; }
 
   template <class U>
   U* allocate(std::int64_t count) {
     return tape_.arena().template allocate<U>(count);
   }
-  float* allocate_scores() { return allocate<float>(cut_.rows(shape_) * round_up(keys_, 8)); }
+  float* allocate_scores() { return allocate<float>(cut_.rows(shape_) * round_up(key_count_, 8)); }
   float* allocate_query_sums() { return allocate<float>(cut_.rows(shape_) * shape_.width); }
-  float* allocate_key_sums() { return allocate<float>(cut_.items * keys_ * shape_.width); }
+  float* allocate_key_sums() { return allocate<float>(cut_.items * key_count_ * shape_.width); }
   /// What is made of scores: in their place where types agree.
   T* made_of(float* scores) {
     if constexpr (std::is_same_v<T, float>) {
       return scores;
     } else {
-      return allocate<T>(cut_.rows(shape_) * round_up(keys_, 8));
+      return allocate<T>(cut_.rows(shape_) * round_up(key_count_, 8));
     }
   }
 
+  const T* queries() const { return queries_; }
+  const T* keys() const { return keys_; }
+  const T* values() const { return values_; }
   T* pack_queries(const HeadsView<const T>& from) { return pack(from, shape_.queries, false); }
-  T* pack_keys(const HeadsView<const T>& from) { return pack(from, keys_, true); }
+
+  template <class Kernel>
+  void run(const Kernel& kernel) {
+    compute::for_each_task(tape_.device(), kernel.team_tasks(), kernel);
+  }
 
   /// scores = (queries) (keys)^T for the tile.
   void multiply_by_keys(const AttentionTile& tile, const T* queries, const T* keys, float* scores) {
@@ -107,7 +125,7 @@ class AttentionProducts {
   void add_over_queries(const AttentionTile& tile, const T* scores, const T* queries, float* sums) {
     const bool is_first = tile.first_query + tile.queries == shape_.queries;
     const compute::MatrixBatch<float> all{compute::matrix(sums, tile.keys, shape_.width),
-                                          keys_ * shape_.width};
+                                          key_count_ * shape_.width};
     multiply(tile, of_scores(tile, scores).transposed(), rows_of(tile, queries), all, !is_first);
   }
 
@@ -115,8 +133,7 @@ class AttentionProducts {
   T* pack(const HeadsView<const T>& from, std::int64_t rows, bool are_keys) {
     const std::int64_t heads = are_keys ? 1 : shape_.group();
     T* const to = allocate<T>(shape_.items() * rows * heads * shape_.width);
-    const PackHeads<T> kernel{shape_, from, rows, are_keys, to};
-    compute::for_each_task(tape_.device(), kernel.team_tasks(), kernel);
+    run(PackHeads<T>{shape_, from, rows, are_keys, to});
     return to;
   }
   compute::MatrixBatch<const T> rows_of(const AttentionTile& tile, const T* packed) const {
@@ -125,7 +142,7 @@ class AttentionProducts {
     return {compute::matrix(first, tile.queries * shape_.group(), shape_.width), item};
   }
   compute::MatrixBatch<const T> keys_of(const AttentionTile& tile, const T* packed) const {
-    const std::int64_t item = keys_ * shape_.width;
+    const std::int64_t item = key_count_ * shape_.width;
     return {compute::matrix(packed + tile.first_item * item, tile.keys, shape_.width), item};
   }
   template <class U>
@@ -143,54 +160,41 @@ class AttentionProducts {
 
   Tape& tape_;
   const AttentionShape& shape_;
-  std::int64_t keys_;
+  typename Arena<typename Tape::DeviceType>::Mark mark_;
+  std::int64_t key_count_;
   AttentionCut cut_;
+  const T *queries_, *keys_, *values_;
 };
 
 /// The forward pass: softmax(scale Q K^T) V for a tile of queries after another.
 template <class T, class Tape>
 void attend_by_products(Tape& tape, const AttentionForward<T>& call) {
-  auto& device = tape.device();
   const AttentionShape& shape = call.shape;
-  const auto mark = tape.arena().mark();
-  AttentionProducts<T, Tape> products(tape, shape);
-  const T* const queries = products.pack_queries(call.queries);
-  const T* const keys = products.pack_keys(call.keys);
-  const T* const values = products.pack_keys(call.values);
+  AttentionProducts<T, Tape> products(tape, call);
   float* const scores = products.allocate_scores();
   T* const shifted = products.made_of(scores);
   float* const sums = products.allocate_query_sums();
   const auto compute_tile = [&](const AttentionTile& tile) {
-    products.multiply_by_keys(tile, queries, keys, scores);
-    const ShiftedScoreRows<T> softmax{shape, tile, scores, shifted, call.statistics};
-    compute::for_each_task(device, softmax.team_tasks(), softmax);
-    products.add_over_keys(tile, shifted, values, sums);
-    const StoreHeads<T> store{
-        shape, tile.first_item, tile.items, tile.first_query,    tile.queries, tile.queries, sums,
-        1.0f,  call.statistics, false,      {call.output, false}};
-    compute::for_each_task(device, store.team_tasks(), store);
+    products.multiply_by_keys(tile, products.queries(), products.keys(), scores);
+    products.run(ShiftedScoreRows<T>{shape, tile, scores, shifted, call.statistics});
+    products.add_over_keys(tile, shifted, products.values(), sums);
+    products.run(StoreHeads<T>{shape, tile.first_item, tile.items, tile.first_query, tile.queries, tile.queries, sums,
+                               1.0f, call.statistics, false, {call.output, false}});
   };
   products.cut().for_each_tile(shape, compute_tile, [](std::int64_t, std::int64_t) {});
-  // The next operation's work comes after this one's, in the same memory.
-  tape.arena().rollback(mark);
 }
 
 /// The backward pass over the same tiles; see AttentionBackward for the formulas. Gradients of keys and
 /// values are summed in float over the tiles of an item, and rounded once.
 template <class T, class Tape>
 void attend_backward_by_products(Tape& tape, const AttentionBackward<T>& call) {
-  auto& device = tape.device();
   const AttentionShape& shape = call.shape;
-  const auto mark = tape.arena().mark();
-  AttentionProducts<T, Tape> products(tape, shape);
-  const T* const queries = products.pack_queries(call.queries);
+  AttentionProducts<T, Tape> products(tape, call);
   const T* const outputs = products.pack_queries(call.output_gradient);
-  const T* const keys = products.pack_keys(call.keys);
-  const T* const values = products.pack_keys(call.values);
   const AttentionDeltas<T> deltas{
       shape, call.output, call.output_gradient,
       products.template allocate<float>(shape.batch * shape.heads * shape.queries)};
-  compute::for_each_task(device, deltas.team_tasks(), deltas);
+  products.run(deltas);
   float* const scores = products.allocate_scores();
   float* const gradients = products.allocate_scores();
   T* const probabilities = products.made_of(scores);
@@ -199,36 +203,31 @@ void attend_backward_by_products(Tape& tape, const AttentionBackward<T>& call) {
   float* const key_sums = products.allocate_key_sums();
   float* const value_sums = products.allocate_key_sums();
   const auto compute_tile = [&](const AttentionTile& tile) {
-    products.multiply_by_keys(tile, queries, keys, scores);
-    products.multiply_by_keys(tile, outputs, values, gradients);
-    const ScoreGradientRows<T> rows{shape,  tile,      call.statistics, deltas.deltas,
-                                    scores, gradients, probabilities,   score_gradients};
-    compute::for_each_task(device, rows.team_tasks(), rows);
+    products.multiply_by_keys(tile, products.queries(), products.keys(), scores);
+    products.multiply_by_keys(tile, outputs, products.values(), gradients);
+    products.run(ScoreGradientRows<T>{shape, tile, call.statistics, deltas.deltas, scores, gradients,
+                                      probabilities, score_gradients});
     if (call.value_gradient.view.data != nullptr) {
       products.add_over_queries(tile, probabilities, outputs, value_sums);
     }
     if (call.key_gradient.view.data != nullptr) {
-      products.add_over_queries(tile, score_gradients, queries, key_sums);
+      products.add_over_queries(tile, score_gradients, products.queries(), key_sums);
     }
     if (call.query_gradient.view.data == nullptr) return;
-    products.add_over_keys(tile, score_gradients, keys, query_sums);
-    const StoreHeads<T> store{shape,        tile.first_item, tile.items,         tile.first_query,
-                              tile.queries, tile.queries,    query_sums,         shape.scale,
-                              nullptr,      false,           call.query_gradient};
-    compute::for_each_task(device, store.team_tasks(), store);
+    products.add_over_keys(tile, score_gradients, products.keys(), query_sums);
+    products.run(StoreHeads<T>{shape, tile.first_item, tile.items, tile.first_query, tile.queries, tile.queries,
+                               query_sums, shape.scale, nullptr, false, call.query_gradient});
   };
   const auto store_keys = [&](std::int64_t item, std::int64_t items) {
     const auto store = [&](const float* sums, float factor, const HeadsTarget<T>& to) {
       if (to.view.data == nullptr) return;
-      const StoreHeads<T> kernel{shape, item,   items,   0,    shape.keys, products.keys(),
-                                 sums,  factor, nullptr, true, to};
-      compute::for_each_task(device, kernel.team_tasks(), kernel);
+      products.run(StoreHeads<T>{shape, item, items, 0, shape.keys, products.key_count(), sums, factor, nullptr, true,
+                                 to});
     };
     store(key_sums, shape.scale, call.key_gradient);
     store(value_sums, 1.0f, call.value_gradient);
   };
   products.cut().for_each_tile(shape, compute_tile, store_keys);
-  tape.arena().rollback(mark);
 }
 
 }  // namespace halfstep::detail

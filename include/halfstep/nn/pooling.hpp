@@ -32,17 +32,36 @@ namespace detail {
 /// Channels that a task has in hand at a time.
 inline constexpr std::int64_t pooled_channels = 64;
 
-/// The part of a window that lies in the image: lines `top` to `bottom`, pixels `left` to `right`.
-struct WindowInImage {
+/// The pixels under a window at one of its places, as far as they are in the image: lines `top` to `bottom`, pixels
+/// `left` to `right`.
+template <class T>
+struct PixelsUnderWindow {
+  const T* image;
+  std::int64_t width, channels;
   std::int64_t top, bottom, left, right;
 
-  HALFSTEP_HOST_DEVICE WindowInImage(const Window2d& window, std::int64_t line, std::int64_t column) {
-    const std::int64_t y = line * window.stride_height - window.padding_height;
+  /// For a line of results, counted over all images, and a column.
+  HALFSTEP_HOST_DEVICE PixelsUnderWindow(const Window2d& window, const T* images, std::int64_t line,
+                                         std::int64_t column)
+      : image(images + line / window.out_height * window.height * window.width * window.channels),
+        width(window.width),
+        channels(window.channels) {
+    const std::int64_t y = line % window.out_height * window.stride_height - window.padding_height;
     const std::int64_t x = column * window.stride_width - window.padding_width;
     top = y > 0 ? y : 0;
     bottom = y + window.kernel_height < window.height ? y + window.kernel_height : window.height;
     left = x > 0 ? x : 0;
-    right = x + window.kernel_width < window.width ? x + window.kernel_width : window.width;
+    right = x + window.kernel_width < width ? x + window.kernel_width : width;
+  }
+
+  HALFSTEP_HOST_DEVICE std::int64_t first_place() const { return top * width + left; }
+  HALFSTEP_HOST_DEVICE const T* pixel(std::int64_t place) const { return image + place * channels; }
+  /// Calls `function(place)` for each pixel, by lines; a place counts the pixels of the image.
+  template <class Function>
+  HALFSTEP_HOST_DEVICE void for_each(const Function& function) const {
+    for (std::int64_t y = top; y < bottom; ++y) {
+      for (std::int64_t x = left; x < right; ++x) function(y * width + x);
+    }
   }
 };
 
@@ -54,22 +73,20 @@ HALFSTEP_HOST_DEVICE void for_each_in_line(const Team& team, std::int64_t width,
   team.for_each(width * channels, [&](std::int64_t i) { function(i / channels, i % channels); });
 }
 
-/// One line of results of a max pooling, and which pixel of its image each of them is.
-template <class T>
-struct MaxPoolLine {
+/// One line of results of a pooling. What becomes of the pixels under a window is the rule's: `on_channels` has some
+/// channels of them at a time, `on_channel` one.
+template <class T, class Rule>
+struct PoolLine {
   Window2d window;
   const T* images;
-  T* results;
-  std::int32_t* pixels;
+  Rule rule;
 
   void operator()(std::int64_t line) const {
-    const std::int64_t image = line / window.out_height, channels = window.channels;
-    const T* const first = images + image * window.height * window.width * channels;
     for (std::int64_t column = 0; column < window.out_width; ++column) {
-      const WindowInImage in(window, line % window.out_height, column);
-      const std::int64_t at = (line * window.out_width + column) * channels;
-      for (std::int64_t c = 0; c < channels; c += pooled_channels) {
-        find(first, in, c, (std::min)(pooled_channels, channels - c), at + c);
+      const PixelsUnderWindow<T> pixels(window, images, line, column);
+      const std::int64_t at = (line * window.out_width + column) * window.channels;
+      for (std::int64_t c = 0; c < window.channels; c += pooled_channels) {
+        rule.on_channels(pixels, c, (std::min)(pooled_channels, window.channels - c), at + c);
       }
     }
   }
@@ -78,25 +95,54 @@ struct MaxPoolLine {
   std::int64_t team_width() const { return window.out_width * window.channels; }
   template <class Team>
   HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t line) const {
-    const std::int64_t image = line / window.out_height, channels = window.channels;
-    const T* const first = images + image * window.height * window.width * channels;
-    for_each_in_line(team, window.out_width, channels, [&](std::int64_t column, std::int64_t c) {
-      const WindowInImage in(window, line % window.out_height, column);
-      std::int64_t found = in.top * window.width + in.left;
-      float largest = static_cast<float>(first[found * channels + c]);
-      for (std::int64_t y = in.top; y < in.bottom; ++y) {
-        for (std::int64_t x = in.left; x < in.right; ++x) {
-          const std::int64_t place = y * window.width + x;
-          const float value = static_cast<float>(first[place * channels + c]);
-          if (!is_larger(value, largest)) continue;
-          largest = value;
-          found = place;
-        }
-      }
-      const std::int64_t at = (line * window.out_width + column) * channels + c;
-      results[at] = static_cast<T>(largest);
-      pixels[at] = static_cast<std::int32_t>(found);
+    for_each_in_line(team, window.out_width, window.channels, [&](std::int64_t column, std::int64_t c) {
+      const PixelsUnderWindow<T> pixels(window, images, line, column);
+      rule.on_channel(pixels, c, (line * window.out_width + column) * window.channels + c);
     });
+  }
+};
+
+/// The largest value, and which pixel of its image that is.
+template <class T>
+struct Largest {
+  T* results;
+  std::int32_t* pixels;
+
+  void on_channels(const PixelsUnderWindow<T>& under, std::int64_t channel, std::int64_t count,
+                   std::int64_t at) const {
+    float largest[pooled_channels];
+    std::int64_t places[pooled_channels];
+    const T* const start = under.pixel(under.first_place()) + channel;
+    for (std::int64_t c = 0; c < count; ++c) {
+      largest[c] = static_cast<float>(start[c]);
+      places[c] = under.first_place();
+    }
+    under.for_each([&](std::int64_t place) {
+      const T* const pixel = under.pixel(place) + channel;
+      for (std::int64_t c = 0; c < count; ++c) {
+        const float value = static_cast<float>(pixel[c]);
+        if (!is_larger(value, largest[c])) continue;
+        largest[c] = value;
+        places[c] = place;
+      }
+    });
+    for (std::int64_t c = 0; c < count; ++c) {
+      results[at + c] = static_cast<T>(largest[c]);
+      pixels[at + c] = static_cast<std::int32_t>(places[c]);
+    }
+  }
+  HALFSTEP_HOST_DEVICE void on_channel(const PixelsUnderWindow<T>& under, std::int64_t channel,
+                                       std::int64_t at) const {
+    std::int64_t found = under.first_place();
+    float largest = static_cast<float>(under.pixel(found)[channel]);
+    under.for_each([&](std::int64_t place) {
+      const float value = static_cast<float>(under.pixel(place)[channel]);
+      if (!is_larger(value, largest)) return;
+      largest = value;
+      found = place;
+    });
+    results[at] = static_cast<T>(largest);
+    pixels[at] = static_cast<std::int32_t>(found);
   }
 
  private:
@@ -105,78 +151,28 @@ struct MaxPoolLine {
     if (halfstep::is_nan(largest)) return false;
     return halfstep::is_nan(value) || value > largest;
   }
-  void find(const T* image, const WindowInImage& in, std::int64_t channel, std::int64_t count,
-            std::int64_t at) const {
-    float largest[pooled_channels];
-    std::int64_t places[pooled_channels];
-    const std::int64_t start = in.top * window.width + in.left;
-    for (std::int64_t c = 0; c < count; ++c) {
-      largest[c] = static_cast<float>(image[start * window.channels + channel + c]);
-      places[c] = start;
-    }
-    for (std::int64_t y = in.top; y < in.bottom; ++y) {
-      for (std::int64_t x = in.left; x < in.right; ++x) {
-        const std::int64_t place = y * window.width + x;
-        const T* const pixel = image + place * window.channels + channel;
-        for (std::int64_t c = 0; c < count; ++c) {
-          const float value = static_cast<float>(pixel[c]);
-          if (!is_larger(value, largest[c])) continue;
-          largest[c] = value;
-          places[c] = place;
-        }
-      }
-    }
-    for (std::int64_t c = 0; c < count; ++c) {
-      results[at + c] = static_cast<T>(largest[c]);
-      pixels[at + c] = static_cast<std::int32_t>(places[c]);
-    }
-  }
 };
 
+/// The sum of the values by the size of the whole kernel.
 template <class T>
-struct AveragePoolLine {
-  Window2d window;
-  const T* images;
+struct Mean {
   T* results;
+  float area;
 
-  void operator()(std::int64_t line) const {
-    const std::int64_t image = line / window.out_height, channels = window.channels;
-    const T* const first = images + image * window.height * window.width * channels;
-    const float area = static_cast<float>(window.area());
-    for (std::int64_t column = 0; column < window.out_width; ++column) {
-      const WindowInImage in(window, line % window.out_height, column);
-      T* const result = results + (line * window.out_width + column) * channels;
-      for (std::int64_t c = 0; c < channels; c += pooled_channels) {
-        const std::int64_t count = (std::min)(pooled_channels, channels - c);
-        float sums[pooled_channels] = {};
-        for (std::int64_t y = in.top; y < in.bottom; ++y) {
-          for (std::int64_t x = in.left; x < in.right; ++x) {
-            const T* const pixel = first + (y * window.width + x) * channels + c;
-            for (std::int64_t k = 0; k < count; ++k) sums[k] += static_cast<float>(pixel[k]);
-          }
-        }
-        for (std::int64_t k = 0; k < count; ++k) result[c + k] = static_cast<T>(sums[k] / area);
-      }
-    }
-  }
-
-  std::int64_t team_tasks() const { return window.batch * window.out_height; }
-  std::int64_t team_width() const { return window.out_width * window.channels; }
-  template <class Team>
-  HALFSTEP_HOST_DEVICE void run(const Team& team, std::int64_t line) const {
-    const std::int64_t image = line / window.out_height, channels = window.channels;
-    const T* const first = images + image * window.height * window.width * channels;
-    for_each_in_line(team, window.out_width, channels, [&](std::int64_t column, std::int64_t c) {
-      const WindowInImage in(window, line % window.out_height, column);
-      float sum = 0.0f;
-      for (std::int64_t y = in.top; y < in.bottom; ++y) {
-        for (std::int64_t x = in.left; x < in.right; ++x) {
-          sum += static_cast<float>(first[(y * window.width + x) * channels + c]);
-        }
-      }
-      results[(line * window.out_width + column) * channels + c] =
-          static_cast<T>(sum / static_cast<float>(window.area()));
+  void on_channels(const PixelsUnderWindow<T>& under, std::int64_t channel, std::int64_t count,
+                   std::int64_t at) const {
+    float sums[pooled_channels] = {};
+    under.for_each([&](std::int64_t place) {
+      const T* const pixel = under.pixel(place) + channel;
+      for (std::int64_t c = 0; c < count; ++c) sums[c] += static_cast<float>(pixel[c]);
     });
+    for (std::int64_t c = 0; c < count; ++c) results[at + c] = static_cast<T>(sums[c] / area);
+  }
+  HALFSTEP_HOST_DEVICE void on_channel(const PixelsUnderWindow<T>& under, std::int64_t channel,
+                                       std::int64_t at) const {
+    float sum = 0.0f;
+    under.for_each([&](std::int64_t place) { sum += static_cast<float>(under.pixel(place)[channel]); });
+    results[at] = static_cast<T>(sum / area);
   }
 };
 
@@ -255,9 +251,8 @@ struct PoolBackward {
   }
 };
 
-/// Checks the call; `options` get the stride that is meant.
-inline Window2d pooling_window(const char* name, const Shape& images, Extents2d kernel,
-                               PoolingOptions& options) {
+/// Checks the call.
+inline Window2d pooling_window(const char* name, const Shape& images, Extents2d kernel, PoolingOptions options) {
   if (options.stride.height == 0 && options.stride.width == 0) options.stride = kernel;
   check_window(name, kernel, options.stride, options.padding);
   if (options.padding.height > kernel.height / 2 || options.padding.width > kernel.width / 2) {
@@ -272,6 +267,30 @@ inline Window2d pooling_window(const char* name, const Shape& images, Extents2d 
   }
   return window;
 }
+
+/// What every pooling of x begins with: its window, and memory for its results.
+template <class T>
+struct Pooling {
+  using Value = T;
+  Variable<T> input;
+  Window2d window;
+  Tensor<T> result;
+
+  template <class Tape>
+  Pooling(Tape& tape, const char* name, const Variable<T>& x, Extents2d kernel, PoolingOptions options)
+      : input(x),
+        window(pooling_window(name, x.shape(), kernel, options)),
+        result(tape.template allocate<T>(
+            {window.batch, window.out_height, window.out_width, window.channels})) {}
+
+  /// Computes the results. `pixels` are what the rule has put down of them, null if nothing.
+  template <class Operation, class Tape, class Rule>
+  Variable<T> record(Tape& tape, const Rule& rule, const std::int32_t* pixels) const {
+    compute::for_each_task(tape.device(), window.batch * window.out_height,
+                           PoolLine<T, Rule>{window, input.data(), rule});
+    return tape.record(Operation{}, result, input.requires_gradient(), PoolBackward<T>{input, window, pixels});
+  }
+};
 
 }  // namespace detail
 
@@ -290,16 +309,10 @@ inline Window2d pooling_window(const char* name, const Shape& images, Extents2d 
 /// of the kernel, ShapeError for images that are no such or in which the window has no place.
 template <class Tape, class Input>
 auto max_pool2d(Tape& tape, const Input& input, Extents2d kernel, PoolingOptions options = {}) {
-  const auto x = tape.variable(input);
-  using T = typename std::remove_cvref_t<decltype(x)>::value_type;
-  const auto window = detail::pooling_window("max_pool2d", x.shape(), kernel, options);
-  const Tensor<T> result =
-      tape.template allocate<T>({window.batch, window.out_height, window.out_width, window.channels});
-  auto* const pixels = tape.template allocate<std::int32_t>(result.shape()).data();
-  compute::for_each_task(tape.device(), window.batch * window.out_height,
-                         detail::MaxPoolLine<T>{window, x.data(), result.data(), pixels});
-  return tape.record(operation::MaxPool{}, result, x.requires_gradient(),
-                     detail::PoolBackward<T>{x, window, pixels});
+  const detail::Pooling pooling(tape, "max_pool2d", tape.variable(input), kernel, options);
+  auto* const pixels = tape.template allocate<std::int32_t>(pooling.result.shape()).data();
+  const detail::Largest<typename decltype(pooling)::Value> rule{pooling.result.data(), pixels};
+  return pooling.template record<operation::MaxPool>(tape, rule, pixels);
 }
 
 /// The mean of each channel under a window, called as max_pool2d, in the type of its input, summed in float
@@ -307,15 +320,10 @@ auto max_pool2d(Tape& tape, const Input& input, Extents2d kernel, PoolingOptions
 /// by PyTorch's avg_pool2d unless it is told otherwise (count_include_pad). Throws as max_pool2d does.
 template <class Tape, class Input>
 auto average_pool2d(Tape& tape, const Input& input, Extents2d kernel, PoolingOptions options = {}) {
-  const auto x = tape.variable(input);
-  using T = typename std::remove_cvref_t<decltype(x)>::value_type;
-  const auto window = detail::pooling_window("average_pool2d", x.shape(), kernel, options);
-  const Tensor<T> result =
-      tape.template allocate<T>({window.batch, window.out_height, window.out_width, window.channels});
-  compute::for_each_task(tape.device(), window.batch * window.out_height,
-                         detail::AveragePoolLine<T>{window, x.data(), result.data()});
-  return tape.record(operation::AveragePool{}, result, x.requires_gradient(),
-                     detail::PoolBackward<T>{x, window, nullptr});
+  const detail::Pooling pooling(tape, "average_pool2d", tape.variable(input), kernel, options);
+  const detail::Mean<typename decltype(pooling)::Value> rule{pooling.result.data(),
+                                                             static_cast<float>(pooling.window.area())};
+  return pooling.template record<operation::AveragePool>(tape, rule, nullptr);
 }
 
 }  // namespace halfstep
