@@ -10,22 +10,27 @@
 
 namespace gpt {
 
-/// Floating-point operations a second of a large product of float matrices on this machine: the best of some
-/// tries, a tenth of a second in all. What a training step's share of the peak is told by, under every
+/// Floating-point operations a second of a large product of float matrices on the device that trains: the best of
+/// some tries, a tenth of a second in all. What a training step's share of the peak is told by, under every
 /// policy.
-inline double measured_peak() {
+template <halfstep::Device D>
+double measured_peak() {
   using halfstep::compute::matrix;
   using Clock = std::chrono::steady_clock;
-  constexpr std::int64_t size = 1024;
+  constexpr std::int64_t size = D::shares_host_memory ? 1024 : 4096;
   constexpr int tries = 3;
-  halfstep::Host host;
-  const std::vector<float> a(size * size, 0.5f), b(size * size, 0.25f);
-  std::vector<float> c(size * size);
+  D device;
+  const std::vector<float> halves(size * size, 0.5f);
+  const halfstep::Buffer<float, D> a(device, size * size), b(device, size * size), c(device, size * size);
+  device.upload(a.data(), halves.data(), a.bytes());
+  device.upload(b.data(), halves.data(), b.bytes());
   double best = 0;
   for (int i = 0; i < tries; ++i) {
+    device.synchronize();
     const auto start = Clock::now();
-    halfstep::compute::matmul(host, matrix(a.data(), size, size), matrix(b.data(), size, size),
-                              matrix(c.data(), size, size));
+    halfstep::compute::matmul(device, matrix<const float>(a.data(), size, size),
+                              matrix<const float>(b.data(), size, size), matrix(c.data(), size, size));
+    device.synchronize();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     best = std::max(best, 2.0 * size * size * size / seconds);
   }

@@ -63,7 +63,7 @@ class Training {
                              .windows_cross_epochs = true},
                             halfstep::Shuffled(settings_.seed));
     if (position_) loader.seek(*position_);
-    peak_ = measured_peak();
+    peak_ = measured_peak<halfstep::DefaultDevice>();
     fmt::print("{} tokens to train on, {} held out\n", text.training.tokens(), text.held_out.tokens());
     if (position_) fmt::print("goes on from step {}, epoch {}\n", attempts(), position_->epoch);
     while (attempts() < last) {
