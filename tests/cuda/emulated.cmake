@@ -33,9 +33,13 @@ if(HALFSTEP_HAS_THREAD_SANITIZER)
 endif()
 halfstep_tests(emulated ${cuda_files})
 
+# By CUDA's own compiler, and by clang where one is installed that can.
 add_test(NAME cuda.compiles
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/compile.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_compiled)
-set_tests_properties(cuda.compiles PROPERTIES LABELS cuda SKIP_RETURN_CODE 77 TIMEOUT 1800 COST 10000)
-
+add_test(NAME cuda.compiles_all
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/compile.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_compiled all
+         CONFIGURATIONS Long)
 add_test(NAME cuda.clang COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/clang.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_clang)
-set_tests_properties(cuda.clang PROPERTIES LABELS cuda SKIP_RETURN_CODE 77 TIMEOUT 1800 COST 10000)
+set_tests_properties(cuda.compiles cuda.compiles_all cuda.clang PROPERTIES
+                     LABELS cuda SKIP_RETURN_CODE 77 TIMEOUT 1800 COST 10000)
+set_tests_properties(cuda.compiles_all PROPERTIES LABELS "cuda;long" RUN_SERIAL ON)
