@@ -5,7 +5,7 @@ function(run)
 endfunction()
 
 file(REMOVE_RECURSE ${folder})
-set(options -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_BUILD_TYPE=Debug -D HALFSTEP_SOURCE=${halfstep} -G ${generator})
+set(options -D CMAKE_CXX_COMPILER=${compiler} -D HALFSTEP_SOURCE=${halfstep} -G ${generator})
 set(project ${way})
 if(NOT way STREQUAL "bare")
   list(APPEND options -D HALFSTEP_THRUST_INCLUDE_DIR=${thrust})
