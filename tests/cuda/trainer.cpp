@@ -269,4 +269,42 @@ BOOST_AUTO_TEST_CASE(copies_of_a_ticket_tell_the_same) {
   BOOST_TEST(copy.report().first_non_finite.tensor == ticket.report().first_non_finite.tensor);
 }
 
+#if defined(HALFSTEP_CUDA_EMULATION)
+
+BOOST_AUTO_TEST_CASE(trainers_on_two_gpus_take_turns_in_one_thread) {
+  const auto trainer_on = [](int device) {
+    return TrainerOn<Float16ScaledPolicy, Cuda>(Model(), {}, {.seed = 3, .device = {.device = device}});
+  };
+  auto first = trainer_on(0), second = trainer_on(1), alone = trainer_on(1);
+  second.capture();
+  for (int step = 0; step < 8; ++step) {
+    for (auto* trainer : {&first, &second}) trainer->accumulate(batch_of(step));
+    const StepTicket a = first.update(), b = second.update();
+    BOOST_TEST((b.report().outcome == a.report().outcome));
+    alone.step(batch_of(step));
+  }
+  BOOST_TEST(all_parameters(first) == all_parameters(alone));
+  BOOST_TEST(all_parameters(second) == all_parameters(alone));
+  BOOST_TEST(second.graph_use().refusal == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_program_far_ahead_of_its_gpu_waits_for_the_oldest_report_and_loses_none) {
+  struct SlowGpu {
+    SlowGpu() { halfstep_test::set_queries_until_done(1000); }
+    ~SlowGpu() { halfstep_test::set_queries_until_done(3); }
+  } const slow;
+  auto trainer = new_trainer<Float16ScaledPolicy, Cuda>();
+  std::vector<StepTicket> tickets;
+  halfstep_test::reset_cuda_calls();
+  for (int step = 0; step < 40; ++step) tickets.push_back(trainer.step(batch_of(step)));
+  // The first wait finds 16 steps done: the next is met when the ring is full of those that came since.
+  BOOST_TEST(halfstep_test::cuda_calls().event_waits >= 1);
+  BOOST_TEST(halfstep_test::cuda_calls().stream_waits == 0);
+  for (std::size_t step = 0; step < tickets.size(); ++step) {
+    BOOST_TEST_REQUIRE(tickets[step].report().attempts == static_cast<std::int64_t>(step + 1));
+  }
+}
+
+#endif
+
 BOOST_AUTO_TEST_SUITE_END()

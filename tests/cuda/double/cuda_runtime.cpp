@@ -43,6 +43,7 @@ struct CUgraphExec_st {
   std::vector<Node> nodes;
 };
 struct CUstream_st {
+  int device;
   std::deque<Work> waiting;
   /// While it is captured: by whom, what, whether something was called that may not be, and the last node as an array.
   CUgraph_st* captured = nullptr;
@@ -51,6 +52,7 @@ struct CUstream_st {
   cudaGraphNode_t last = nullptr;
 };
 struct CUevent_st {
+  int device;
   bool recorded = false;
   bool passed = true;
   CUstream_st* stream = nullptr;
@@ -68,6 +70,7 @@ struct State {
   std::int64_t objects = 0;
   int open = 0;
   bool lazy = true;
+  int queries_until_done = 3;
   int devices = 2;
   std::set<CUstream_st*> capturing;
   std::set<const CUgraph_st*> graphs;
@@ -84,6 +87,7 @@ State& state() {
   return *one;
 }
 using Lock = std::lock_guard<std::recursive_mutex>;
+thread_local int current_device = 0;
 
 std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -116,7 +120,7 @@ void flush(CUstream_st* stream) {
 cudaError_t give(CUstream_st* stream, Node node) {
   if (stream == nullptr) std::abort();  // the legacy stream would wait for all others
   if (stream->captured != nullptr) {
-    stream->captured->nodes.push_back(std::make_unique<CUgraphNode_st>(std::move(node)));
+    stream->captured->nodes.emplace_back(new CUgraphNode_st{std::move(node)});
     stream->last = stream->captured->nodes.back().get();
   } else if (state().lazy) {
     stream->waiting.push_back(std::move(node.work));
@@ -196,6 +200,7 @@ namespace halfstep_test {
 
 CudaCalls& cuda_calls() { return state().calls; }
 void set_lazy(bool lazy) { state().lazy = lazy; }
+void set_queries_until_done(int queries) { state().queries_until_done = queries; }
 void fail_cuda_call(const std::string& call, cudaError_t status, int after) {
   const Lock lock(state().mutex);
   state().failures[call] = {status, after};
@@ -263,13 +268,16 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaSetDevice(int device) {
   HALFSTEP_TEST_CALL(cudaSetDevice);
-  return device < 0 || device >= state().devices ? cudaErrorInvalidDevice : cudaSuccess;
+  if (device < 0 || device >= state().devices) return cudaErrorInvalidDevice;
+  current_device = device;
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaStreamCreateWithFlags);
   if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
-  *stream = new CUstream_st;
+  *stream = new CUstream_st{};
+  (*stream)->device = current_device;
   ++state().objects;
   ++state().calls.objects_made;
   return cudaSuccess;
@@ -290,7 +298,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventCreateWithFlags);
-  *event = new CUevent_st;
+  *event = new CUevent_st{};
+  (*event)->device = current_device;
   ++state().objects;
   ++state().calls.objects_made;
   return cudaSuccess;
@@ -304,6 +313,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventRecord);
+  if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
   event->recorded = true;
   event->passed = false;
   event->stream = stream;
@@ -315,8 +325,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventQuery);
   if (event->passed) return cudaSuccess;
-  // A GPU gets on with its work by itself; here the third who asks sees it done.
-  if (++event->queries >= 3) flush(event->stream);
+  // A GPU gets on with its work by itself; here whoever asks often enough sees it done.
+  if (++event->queries >= state().queries_until_done) flush(event->stream);
   return event->passed ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -418,6 +428,7 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   if (grid.x == 0 || grid.x > 0x7fffffffu || grid.y != 1 || grid.z != 1 || block.x * block.y * block.z > 1024) {
     return cudaErrorInvalidConfiguration;
   }
+  if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
   ++state().calls.launches;
   return give(stream, kernel_node(function, static_cast<std::int64_t>(grid.x), arguments));
 }
@@ -516,6 +527,7 @@ cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t executable, cudaG
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaGraphLaunch);
+  if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
   ++state().calls.graph_launches;
   for (const Node& node : executable->nodes) give(stream, node);
   return cudaSuccess;

@@ -14,7 +14,9 @@
 ///   allocation lies a page that nobody may touch;
 /// - new memory of the device is full of NaN;
 /// - work that was given to a stream is done when somebody waits for it and not before (`lazy`, the default): what
-///   reads a result without waiting reads the bytes of before.
+///   reads a result without waiting reads the bytes of before;
+/// - kernels are started on the thread's current GPU, and events recorded on their own;
+/// - while a stream is captured nothing may wait, ask, allocate or free.
 namespace halfstep_test {
 
 /// How often each kind of call was made since `reset`.
@@ -43,6 +45,8 @@ inline void reset_cuda_calls() { cuda_calls() = CudaCalls{}; }
 
 /// Is work done late (true, as at first), or at once?
 void set_lazy(bool lazy);
+/// The n-th who asks an event sees the work before it done; 3 at first.
+void set_queries_until_done(int queries);
 
 /// The `after`-th next call of this name fails with this status (0: the next).
 void fail_cuda_call(const std::string& call, cudaError_t status, int after = 0);
