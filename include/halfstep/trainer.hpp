@@ -157,7 +157,7 @@ class Trainer {
   /// close_window, is not diagnosed.
   void diagnose_skips(bool on = true) { explain_skips(core(), on); }
 
-  /// From the next window on, does the work of a window, from its first micro-batch to its update, as one CUDA graph.
+  /// From the next micro-batch on, does the work of a window, from its first micro-batch to its update, as one CUDA graph.
   /// The work is written down while the model runs, and given to the GPU when the window ends or something waits for
   /// it: the first time one by one, the second time a graph is made, and from then on the graph is launched again with
   /// the arguments of now, so that nothing of the first time stays behind in it. Windows of other shapes get graphs of

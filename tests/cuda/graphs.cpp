@@ -68,6 +68,14 @@ struct Add {
   HALFSTEP_HOST_DEVICE void operator()(std::int64_t i) const { values[i] += number; }
 };
 
+/// Adds one for every block that runs it, where threads of a team share no work.
+struct CountBlock {
+  float* blocks;
+  HALFSTEP_HOST_DEVICE void operator()(std::int64_t block) const {
+    if (compute::Block::leads()) blocks[block] += 1;
+  }
+};
+
 std::vector<float> read(Cuda& cuda, const Buffer<float, Cuda>& buffer) {
   std::vector<float> values(static_cast<std::size_t>(buffer.size()));
   cuda.download(values.data(), buffer.data(), buffer.bytes());
@@ -114,13 +122,16 @@ BOOST_AUTO_TEST_CASE(a_warm_step_is_one_launch_and_sets_anew_only_what_differs) 
   for (int step = 0; step < 20; ++step) trainer.step(batch_of(step)).report();
   const Points points = batch_of(21);
   const auto four_steps = [&] {
-    for (int i = 0; i < 3; ++i) trainer.step(points);
-    trainer.step(points).report();
+    halfstep_test::reset_cuda_calls();
+    for (int i = 0; i < 4; ++i) trainer.step(points);
+    const auto calls = cuda_calls();
+    (void)trainer.state();
+    return calls;
   };
-  four_steps();  // there are page-locked pieces for four batches now
-  halfstep_test::reset_cuda_calls();
-  four_steps();
-  const auto calls = cuda_calls();
+  // On a GPU that is sometimes fast and sometimes slow: until there are page-locked pieces for as many batches as are
+  // ever under way.
+  auto calls = four_steps();
+  for (int i = 0; i < 20 && calls.host_allocations > 0; ++i) calls = four_steps();
   BOOST_TEST(calls.graph_launches == 4);
   BOOST_TEST(calls.launches == 0);
   BOOST_TEST(calls.matmuls == 0);
@@ -237,6 +248,25 @@ BOOST_AUTO_TEST_CASE(arguments_and_block_counts_are_those_of_now) {
   BOOST_TEST(cuda.graph_use().replayed == 4);
 }
 
+BOOST_AUTO_TEST_CASE(a_product_of_other_matrices_is_another_graph) {
+  Cuda cuda(small_workspace());
+  Buffer<float, Cuda> a(cuda, 4), b(cuda, 4), result(cuda, 4);
+  compute::for_each(cuda, 4, Fill{a.data(), 2});
+  compute::for_each(cuda, 4, Fill{b.data(), 3});
+  const auto products = [&](const float* left) {
+    cuda.begin_recording();
+    for (int i = 0; i < 3; ++i) {
+      compute::matmul(cuda, compute::matrix(left, 2, 2), compute::matrix(static_cast<const float*>(b.data()), 2, 2),
+                      compute::matrix(result.data(), 2, 2), {.accumulate = i > 0});
+    }
+    cuda.end_recording();
+    return read(cuda, result)[3];
+  };
+  for (int again = 0; again < 4; ++again) BOOST_TEST(products(a.data()) == 3 * (2 * 3 + 2 * 3));
+  BOOST_TEST(products(b.data()) == 3 * (3 * 3 + 3 * 3));
+  BOOST_TEST(cuda.graph_use().replayed == 1);
+}
+
 #if defined(HALFSTEP_CUDA_EMULATION)
 
 BOOST_AUTO_TEST_CASE(what_cuda_does_not_capture_is_done_one_by_one_and_said) {
@@ -258,9 +288,23 @@ BOOST_AUTO_TEST_CASE(what_cuda_does_not_capture_is_done_one_by_one_and_said) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_graph_that_cannot_be_changed_is_given_up_and_nothing_is_lost) {
+  for (const std::string call : {"cudaGraphExecKernelNodeSetParams", "cudaGraphExecMemcpyNodeSetParams1D"}) {
+    auto eager = new_trainer<Float16ScaledPolicy, Cuda>();
+    auto captured = new_trainer<Float16ScaledPolicy, Cuda>();
+    captured.capture();
+    for (int step = 0; step < 12; ++step) {
+      if (step == 6) halfstep_test::fail_cuda_call(call, cudaErrorInvalidValue, 1);
+      eager.step(batch_of(step));
+      captured.step(batch_of(step));
+    }
+    BOOST_TEST(all_parameters(eager) == all_parameters(captured));
+    BOOST_TEST(captured.graph_use().refusal.find(call) != std::string::npos, captured.graph_use().refusal);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(work_that_is_lost_ends_the_trainers_use_and_says_so) {
-  for (const std::string call : {"cudaGraphLaunch", "cudaGraphExecKernelNodeSetParams",
-                                 "cudaGraphExecMemcpyNodeSetParams1D", "cudaLaunchKernel"}) {
+  for (const std::string call : {"cudaGraphLaunch", "cudaLaunchKernel"}) {
     const std::int64_t objects = halfstep_test::objects_alive();
     {
       auto trainer = new_trainer<Float32Policy, Cuda>();
@@ -278,6 +322,52 @@ BOOST_AUTO_TEST_CASE(work_that_is_lost_ends_the_trainers_use_and_says_so) {
     }
     BOOST_TEST(halfstep_test::objects_alive() == objects);
   }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_unscaled_before_a_function_of_the_users_is_given_them) {
+  const auto launches_before_the_function = [](auto trainer, bool captures) {
+    trainer.capture(captures);
+    halfstep_test::reset_cuda_calls();
+    trainer.accumulate(batch_of(0));
+    auto unscaled = trainer.close_window().unscale();
+    std::int64_t launches = 0;
+    unscaled.for_each([&](std::string_view, const auto&) { launches = cuda_calls().launches; });
+    trainer.apply(std::move(unscaled));
+    return launches;
+  };
+  BOOST_TEST(launches_before_the_function(new_trainer<Float16ScaledPolicy, Cuda>(), true) ==
+             launches_before_the_function(new_trainer<Float16ScaledPolicy, Cuda>(), false));
+}
+
+BOOST_AUTO_TEST_CASE(memory_is_not_asked_for_while_recorded_work_holds_what_was_given_back) {
+  Cuda cuda(small_workspace());
+  Buffer<float, Cuda> first(cuda, 100);
+  cuda.begin_recording();
+  compute::for_each(cuda, 100, Fill{first.data(), 1});
+  first = {};
+  halfstep_test::reset_cuda_calls();
+  const auto second = Buffer<float, Cuda>::uninitialized(cuda, 100);
+  BOOST_TEST(cuda_calls().device_frees == 1);
+  cuda.end_recording();
+}
+
+BOOST_AUTO_TEST_CASE(asking_whether_work_is_done_leaves_no_error_for_others_to_find) {
+  auto trainer = new_trainer<Float16ScaledPolicy, Cuda>();
+  for (int step = 0; step < 4; ++step) trainer.step(batch_of(step));
+  BOOST_TEST(cudaGetLastError() == cudaSuccess);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_carries_the_same_may_still_get_another_number_of_blocks) {
+  Cuda cuda(small_workspace());
+  Buffer<float, Cuda> blocks(cuda, 8);
+  for (const std::int64_t count : {8, 8, 3, 5}) {
+    cuda.begin_recording();
+    for (int i = 0; i < 3; ++i) compute::detail::launch(cuda, count, CountBlock{blocks.data()});
+    cuda.end_recording();
+  }
+  BOOST_TEST(cuda.graph_use().replayed == 2);
+  const std::vector<float> expected{12, 12, 12, 9, 9, 6, 6, 6};
+  BOOST_TEST(read(cuda, blocks) == expected);
 }
 
 BOOST_AUTO_TEST_CASE(graphs_of_no_use_make_room_and_few_commands_are_no_graph) {

@@ -100,7 +100,8 @@ class Cuda {
   }
 
   const Options& options() const { return options_; }
-  /// For work that is given by other means than this object. Comes after all that was recorded so far.
+  /// For work that is given by other means than this object, which comes after all that was given or recorded so far.
+  /// Ask anew before each launch: a stream asked for earlier knows nothing of what was recorded since.
   cudaStream_t stream() {
     give_recorded();
     return stream_.get();
@@ -112,6 +113,7 @@ class Cuda {
   /// Uninitialised memory aligned to `alignment`; never null. Throws DeviceError when there is none.
   void* allocate(std::size_t bytes) {
     void* memory = nullptr;
+    if (!freed_.empty()) give_recorded();  // what was given back while recording may be what is missing now
     select();
     detail::check_cuda(cudaMallocFromPoolAsync(&memory, bytes + (bytes == 0), pool_.get(), stream_.get()),
                        "cudaMallocFromPoolAsync", {{"bytes", bytes}});
@@ -119,8 +121,7 @@ class Cuda {
   }
   void deallocate(void* memory) noexcept {
     if (memory == nullptr) return;
-    if (is_recording_ && keep_until_given(memory)) return;
-    (void)cudaFreeAsync(memory, stream_.get());
+    is_recording_ ? keep_until_given(memory) : (void)cudaFreeAsync(memory, stream_.get());
   }
 
   void clear(void* memory, std::size_t bytes) {
@@ -210,21 +211,19 @@ class Cuda {
     require_all_given();
     if (!recorded_.empty()) {
       select();
+      detail::CudaGraph* const graph = graphs_.ready(*this, stream_.get(), recorded_);
       is_lost_ = true;
-      graphs_.give(*this, stream_.get(), recorded_);
+      graph != nullptr ? graph->launch(stream_.get()) : recorded_.give(*this, stream_.get(), [](std::size_t) {});
       staging_.let_go(stream_.get());
       is_lost_ = false;
       recorded_.clear();
     }
     free_recorded();
   }
-  /// False where there is no memory for it.
-  bool keep_until_given(void* memory) noexcept {
+  void keep_until_given(void* memory) noexcept {
     try {
       freed_.push_back(memory);
-      return true;
-    } catch (...) {
-      return false;
+    } catch (...) {  // no memory to remember it: it is the GPU's until the pool goes
     }
   }
   void free_recorded() noexcept {

@@ -46,6 +46,10 @@ class CudaGraph {
       status = cudaGraphInstantiate(&executable_, graph_, 0);
       call = "cudaGraphInstantiate";
     }
+    if (status == cudaSuccess) {  // takes the memory that a launch needs now, when nothing is lost if there is none
+      status = cudaGraphUpload(executable_, stream);
+      call = "cudaGraphUpload";
+    }
     if (status == cudaSuccess) return;
     release();
     throw_cuda_error(status, call, {{"commands", commands.size()}});
@@ -55,8 +59,8 @@ class CudaGraph {
   /// Launches that are under way are finished first, by CUDA.
   ~CudaGraph() { release(); }
 
-  /// Does other commands, where they differ from those that the graph last did. Requires that they are alike.
-  void launch(cudaStream_t stream, const CudaCommands& before, const CudaCommands& now) {
+  /// From now on does other commands than before. Requires that they are alike. Where this throws the graph is useless.
+  void set(const CudaCommands& before, const CudaCommands& now) {
     before.compare(
         now,
         [this](std::size_t i, const CudaLaunch& launch) {
@@ -74,9 +78,7 @@ class CudaGraph {
               cudaGraphExecMemcpyNodeSetParams1D(executable_, nodes_[i], copy.to, copy.from, copy.bytes, copy.kind),
               "cudaGraphExecMemcpyNodeSetParams1D", {{"command", i}, {"bytes", copy.bytes}});
         });
-    launch(stream);
   }
-  /// Does the commands that it was captured from.
   void launch(cudaStream_t stream) { check_cuda(cudaGraphLaunch(executable_, stream), "cudaGraphLaunch"); }
 
  private:
@@ -109,21 +111,27 @@ class CudaGraph {
 };
 
 /// Recorded commands, done by graphs where the like of them has been met before: the first time one by one, because
-/// most of what comes once does not come again; the second time a graph is made; from then on it is launched again, with
-/// the arguments of its kernels set to what was recorded. So whatever the program does differently in a step, a random
-/// stream or a length, is done differently by the graph as well. Remembers as many lists as `capacity`; the one unused
-/// for longest makes room.
+/// most of what comes once does not come again; the second time a graph is made; from then on it is launched again,
+/// with the arguments of its kernels set to what was recorded. So whatever the program does differently in a step, a
+/// random stream or a length, is done differently by the graph as well. Remembers as many lists as `capacity`; the one
+/// unused for longest makes room.
 class CudaGraphs {
  public:
   static constexpr std::size_t capacity = 64;
   /// Fewer commands than this are not worth a graph.
   static constexpr std::size_t smallest = 3;
 
-  /// Throws DeviceError where the device fails. The list is left as any list.
-  void give(Cuda& device, cudaStream_t stream, CudaCommands& commands) {
-    if (commands.size() >= smallest && by_graph(device, stream, commands)) return;
-    commands.give(device, stream, [](std::size_t) {});
-    use_.one_by_one += 1;
+  /// A graph that does these commands, for one launch; null where they are to be given one by one. Gives nothing itself
+  /// and does not throw: where a graph cannot be made or changed, or there is no memory to think of it, there is none.
+  /// A list that a graph is given for is left as any list.
+  CudaGraph* ready(Cuda& device, cudaStream_t stream, CudaCommands& commands) noexcept {
+    CudaGraph* graph = nullptr;
+    try {
+      if (commands.size() >= smallest) graph = find_or_make(device, stream, commands);
+    } catch (...) {
+    }
+    if (graph == nullptr) use_.one_by_one += 1;
+    return graph;
   }
 
   const GraphUse& use() const { return use_; }
@@ -138,40 +146,33 @@ class CudaGraphs {
     std::unique_ptr<CudaGraph> graph;
   };
 
-  /// False where there is no graph of the like: then nothing was done.
-  bool by_graph(Cuda& device, cudaStream_t stream, CudaCommands& commands) {
+  CudaGraph* find_or_make(Cuda& device, cudaStream_t stream, CudaCommands& commands) {
     ++clock_;
     const std::size_t hash = commands.hash();
-    Known* known = find(hash, commands);
+    Known* const known = find(hash, commands);
     if (known == nullptr) {
       remember(hash);
-      return false;
+      return nullptr;
     }
     known->last_use = clock_;
-    if (known->is_refused) return false;
-    if (known->graph == nullptr) return capture(device, stream, *known, commands);
+    if (known->is_refused) return nullptr;
     try {
-      known->graph->launch(stream, known->commands, commands);
-    } catch (...) {  // some of its kernels have their new arguments, some do not
+      if (known->graph == nullptr) {
+        known->graph = std::make_unique<CudaGraph>(device, stream, commands);
+        use_.captured += 1;
+      } else {
+        known->graph->set(known->commands, commands);
+        use_.replayed += 1;
+      }
+    } catch (const DeviceError& error) {
       known->graph.reset();
-      throw;
+      known->is_refused = true;
+      (void)cudaGetLastError();  // it was told; the program's own kernels need not hear of it
+      use_.refusal = error.what();
+      return nullptr;
     }
     std::swap(known->commands, commands);
-    use_.replayed += 1;
-    return true;
-  }
-  bool capture(Cuda& device, cudaStream_t stream, Known& known, CudaCommands& commands) {
-    try {
-      known.graph = std::make_unique<CudaGraph>(device, stream, commands);
-    } catch (const DeviceError& error) {
-      known.is_refused = true;
-      use_.refusal = error.what();
-      return false;
-    }
-    known.graph->launch(stream);
-    std::swap(known.commands, commands);
-    use_.captured += 1;
-    return true;
+    return known->graph.get();
   }
 
   Known* find(std::size_t hash, const CudaCommands& commands) {

@@ -41,7 +41,10 @@ class CudaEvent {
   /// Has the stream passed the point? True where nothing was recorded.
   bool has_passed() const {
     const cudaError_t status = cudaEventQuery(event_);
-    if (status == cudaErrorNotReady) return false;
+    if (status == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // an answer, and no error for the program's own kernels to find
+      return false;
+    }
     check_cuda(status, "cudaEventQuery");
     return true;
   }
@@ -66,10 +69,9 @@ class CudaStaging {
     bool is_held = false;
   };
 
-  /// Whether `fill` finds a piece without letting one go. Requires at most largest_piece bytes.
+  /// Whether more may be filled before those that are held were let go.
   bool has_room(std::size_t bytes) const {
-    if (rounded(bytes) < largest_piece) return true;
-    return held(largest_piece) < most_of_the_largest;
+    return held_bytes() + rounded(bytes) <= most_of_the_largest * largest_piece;
   }
   /// A piece with these bytes, held until the copy out of it was given. Requires has_room.
   Piece& fill(const void* from, std::size_t bytes) {
@@ -94,23 +96,23 @@ class CudaStaging {
   }
 
  private:
-  static constexpr int most_of_the_largest = 8;
+  static constexpr std::size_t most_of_the_largest = 8;
 
   static std::size_t rounded(std::size_t bytes) {
     std::size_t rounded = 4096;
     while (rounded < bytes) rounded *= 2;
     return rounded;
   }
-  int held(std::size_t bytes) const {
-    int count = 0;
-    for (const auto& piece : pieces_) count += piece->is_held && piece->memory.bytes() == bytes ? 1 : 0;
-    return count;
+  std::size_t held_bytes() const {
+    std::size_t total = 0;
+    for (const auto& piece : pieces_) total += piece->is_held ? piece->memory.bytes() : 0;
+    return total;
   }
 
   /// One of exactly this size, so that it is not missed elsewhere: the first that is free, else a new one, else the
   /// first that is not held.
   Piece& free_piece(std::size_t bytes) {
-    int alike = 0;
+    std::size_t alike = 0;
     Piece* busy = nullptr;
     for (const auto& piece : pieces_) {
       if (piece->memory.bytes() != bytes) continue;

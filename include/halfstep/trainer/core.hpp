@@ -335,6 +335,7 @@ class TrainerCore final : public ClosedWindow,
   }
   void for_each(const std::function<void(std::string_view, Tensor<float>)>& function) override {
     unscale_in_place();
+    end_recording();  // the function may read and write them by other means
     try {
       for (std::size_t i = 0; i < store_.infos().size(); ++i) {
         if (store_.has_gradient()[i] != 0) function(store_.infos()[i].name, store_.gradient(static_cast<int>(i)));

@@ -88,6 +88,8 @@ State& state() {
 }
 using Lock = std::lock_guard<std::recursive_mutex>;
 thread_local int current_device = 0;
+/// What was answered to the thread's last question whether an event has passed.
+thread_local cudaError_t last_error = cudaSuccess;
 
 std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -261,6 +263,7 @@ const char* cudaGetErrorName(cudaError_t status) {
                                                : "cudaErrorUnknown";
 }
 
+cudaError_t cudaGetLastError(void) { return std::exchange(last_error, cudaSuccess); }
 cudaError_t cudaGetDeviceCount(int* count) {
   HALFSTEP_TEST_CALL(cudaGetDeviceCount);
   *count = state().devices;
@@ -327,7 +330,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event->passed) return cudaSuccess;
   // A GPU gets on with its work by itself; here whoever asks often enough sees it done.
   if (++event->queries >= state().queries_until_done) flush(event->stream);
-  return event->passed ? cudaSuccess : cudaErrorNotReady;
+  if (event->passed) return cudaSuccess;
+  return last_error = cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventSynchronize);
@@ -484,6 +488,10 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   for (const auto& node : graph->nodes) (*executable)->nodes.push_back(*node);
   ++state().objects;
   ++state().calls.graphs_instantiated;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaGraphUpload);
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
