@@ -141,6 +141,7 @@ last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | tr '\t' ' ' | cut -c -
 run device 60 "$folder/gpu_figures" device "$folder/logs/device.json"
 if [ "$status" = 77 ]; then
   cat "$folder/logs/device.log"
+  [ -z "$gpus" ] || fail "there is a GPU, and these programs cannot use it (see above): nothing was checked"
   echo "There is no NVIDIA GPU with a driver on this machine: nothing was checked."
   exit 77
 fi
@@ -172,13 +173,17 @@ tests() {
 
 # sanitizer <tool> <what its summary says of a clean run>
 sanitizer() {
-  local program found
+  local program found only
   program=$(command -v compute-sanitizer || echo "${CUDA_PATH:-/usr/local/cuda}/bin/compute-sanitizer")
   if [ ! -x "$program" ]; then
     add "not run" 0 "$1" "compute-sanitizer was found neither on PATH nor in CUDA_PATH"
     return
   fi
-  run "$1" 60 "$program" --tool "$1" --error-exitcode 86 "$folder/gpu_tests" \
+  only=()
+  # A kernel of cuBLASLt's is not ours to mend; and what a call answers is looked at by the program itself: that an
+  # event has not passed yet is no error.
+  [ "$1" != racecheck ] || only=(--kernel-name kns=run_kernel)
+  run "$1" 60 "$program" --tool "$1" --report-api-errors no "${only[@]}" --error-exitcode 86 "$folder/gpu_tests" \
     --run_test=trainer_tests/fifty_steps_end_as_on_the_host_in_float16 --catch_system_errors=no \
     --color_output=no
   found=$(grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$folder/logs/$1.log" | tail -n 1)
@@ -203,7 +208,7 @@ lines() {
     count=$((count + 1))
     [ "$state" != failed ] || failed=1
   done <"$folder/logs/$1.log"
-  if [ "$status" = 77 ]; then
+  if [ "$status" = 77 ] && [ "$1" = pytorch ]; then
     add "not run" "$took" "$2" "$(last_line "$folder/logs/$1.log")"
   elif [ "$count" = 0 ] || { [ -n "$problem" ] && { [ "$failed" = 0 ] || [ "$status" != 1 ]; }; }; then
     add failed "$took" "$2" "${problem:-said nothing}, see logs/$1.log"

@@ -35,8 +35,8 @@ struct Flat {
 template <class Pass>
 void compare_with_copy(Cuda& cuda, Report& report, const std::string& name, double bytes, const Pass& pass) {
   const auto half = static_cast<std::int64_t>(bytes / 2);
-  const Buffer<char, Cuda> from(cuda, half), to(cuda, half);
-  cuda.clear(from.data(), from.bytes());
+  const auto from = scattered<float>(cuda, half / 4, 7);
+  const Buffer<float, Cuda> to(cuda, half / 4);
   const Times times = in_turn(cuda, 31, 8, pass, [&] { cuda.copy(to.data(), from.data(), to.bytes()); });
   const double rate = bytes * 1e-9 / times.ours, copy_rate = bytes * 1e-9 / times.reference;
   report.compare(name, rate / copy_rate, 0.9,

@@ -112,7 +112,7 @@ void train(Report& report, const std::string& type) {
     measure_steps(report, trainer, shape, batch, type, "captured", step);
     const halfstep::GraphUse use = trainer.graph_use();
     report.require(fmt::format("MLP {}, {}, captured: graphs", shape.name, type),
-                   use.refusal.empty() && use.replayed > 0,
+                   use.refusal.empty() && use.captured == 1 && use.one_by_one <= 2,
                    fmt::format("{} captured, {} replayed, {} pieces one by one{}{}", use.captured, use.replayed,
                                use.one_by_one, use.refusal.empty() ? "" : "; refused: ", use.refusal));
   }
