@@ -1,8 +1,8 @@
 # awk -v page=<name for messages> -v prefix=<output prefix> -f extract.awk <page>
 #
 # Writes each ```cpp block of a Markdown page to <prefix>_<n>.cpp. A block that includes nothing is compiled behind
-# #include <halfstep/halfstep.hpp> and using namespace halfstep; and where it is no program, in a namespace block_<page>_<n>, so that
-# such blocks can share a unit. Comments in the page, which a reader does not see, say more:
+# #include <halfstep/halfstep.hpp> and using namespace halfstep; and where it is no program, in a namespace
+# block_<page>_<n>, so that such blocks can share a unit. Comments in the page, which a reader does not see, say more:
 #
 #   <!-- fragment -->      the next block is not compiled
 #   <!-- continued -->     the next block belongs to the same file as the block before it
