@@ -43,7 +43,7 @@ add_test(NAME cuda.clang COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/clang.sh ${CMA
 # What a GPU is asked for must not be found not to compile there.
 add_test(NAME cuda.gpu_check_builds
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/gpu_check.sh --build-only
-                 --folder ${CMAKE_CURRENT_BINARY_DIR}/gpu_check
+                 --folder ${CMAKE_CURRENT_BINARY_DIR}/gpu_check -D CMAKE_CUDA_FLAGS=-Werror=all-warnings
          CONFIGURATIONS Long)
 set_tests_properties(cuda.compiles cuda.compiles_all cuda.clang cuda.gpu_check_builds PROPERTIES
                      LABELS cuda SKIP_RETURN_CODE 77 TIMEOUT 1800 COST 10000)

@@ -108,8 +108,8 @@ struct Largest {
   T* results;
   std::int32_t* pixels;
 
-  void on_channels(const PixelsUnderWindow<T>& under, std::int64_t channel, std::int64_t count,
-                   std::int64_t at) const {
+  HALFSTEP_HOST_DEVICE void on_channels(const PixelsUnderWindow<T>& under, std::int64_t channel, std::int64_t count,
+                                        std::int64_t at) const {
     float largest[pooled_channels];
     std::int64_t places[pooled_channels];
     const T* const start = under.pixel(under.first_place()) + channel;
@@ -159,8 +159,8 @@ struct Mean {
   T* results;
   float area;
 
-  void on_channels(const PixelsUnderWindow<T>& under, std::int64_t channel, std::int64_t count,
-                   std::int64_t at) const {
+  HALFSTEP_HOST_DEVICE void on_channels(const PixelsUnderWindow<T>& under, std::int64_t channel, std::int64_t count,
+                                        std::int64_t at) const {
     float sums[pooled_channels] = {};
     under.for_each([&](std::int64_t place) {
       const T* const pixel = under.pixel(place) + channel;
