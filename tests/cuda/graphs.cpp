@@ -351,6 +351,18 @@ BOOST_AUTO_TEST_CASE(memory_is_not_asked_for_while_recorded_work_holds_what_was_
   cuda.end_recording();
 }
 
+BOOST_AUTO_TEST_CASE(a_device_that_goes_while_it_records_gives_all_memory_back) {
+  const std::size_t bytes = halfstep_test::device_bytes_in_use();
+  {
+    Cuda cuda(small_workspace());
+    cuda.begin_recording();
+    const Buffer<float, Cuda> a(cuda, 4), b(cuda, 4), result(cuda, 4);
+    const auto matrix_of = [](const auto& buffer) { return compute::matrix<const float>(buffer.data(), 2, 2); };
+    compute::matmul(cuda, matrix_of(a), matrix_of(b), compute::matrix(result.data(), 2, 2));
+  }
+  BOOST_TEST(halfstep_test::device_bytes_in_use() == bytes);
+}
+
 BOOST_AUTO_TEST_CASE(asking_whether_work_is_done_leaves_no_error_for_others_to_find) {
   auto trainer = new_trainer<Float16ScaledPolicy, Cuda>();
   for (int step = 0; step < 4; ++step) trainer.step(batch_of(step));
