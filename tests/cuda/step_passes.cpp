@@ -155,6 +155,7 @@ void compare_updates(const Optimizer& optimizer, bool apply) {
   const auto device_masters = sent(cuda, masters);
   const auto device_working = sent(cuda, working);
   const Buffer<float, Cuda> device_moments[2] = {sent(cuda, moments[0]), sent(cuda, moments[1])};
+  constexpr std::size_t moment_count = Optimizer::moments;
   const auto device_facts = sent(cuda, facts);
   constexpr bool copies = !std::is_same_v<Compute, float>;
   Pass pass{chunks.data(),        flags.data(),
@@ -162,12 +163,12 @@ void compare_updates(const Optimizer& optimizer, bool apply) {
             device_masters.data(), copies ? device_working.data() : nullptr,
             {},                   device_facts.data(),
             flat.count()};
-  for (std::size_t m = 0; m < Optimizer::moments; ++m) pass.moments[m] = device_moments[m].data();
+  for (std::size_t m = 0; m != moment_count; ++m) pass.moments[m] = device_moments[m].data();
   compute::for_each_chunk(cuda, flat.count(), pass);
 
   Pass on_host{flat.chunks.data(), flat.has_gradient.data(), options.data(), flat.values.data(),
                masters.data(),     copies ? working.data() : nullptr, {}, facts.data()};
-  for (std::size_t m = 0; m < Optimizer::moments; ++m) on_host.moments[m] = moments[m].data();
+  for (std::size_t m = 0; m != moment_count; ++m) on_host.moments[m] = moments[m].data();
   Host host;
   compute::for_each_chunk(host, flat.count(), on_host);
 
@@ -181,7 +182,7 @@ void compare_updates(const Optimizer& optimizer, bool apply) {
       wrong += differs(new_working[i], working[i]);
     }
   }
-  for (std::size_t m = 0; m < Optimizer::moments; ++m) {
+  for (std::size_t m = 0; m != moment_count; ++m) {
     const auto moment = fetched(cuda, device_moments[m]);
     for (std::size_t i = 0; i < moment.size(); ++i) wrong += !is_nan(moments[m][i]) && differs(moment[i], moments[m][i]);
   }
