@@ -363,6 +363,23 @@ BOOST_AUTO_TEST_CASE(a_device_that_goes_while_it_records_gives_all_memory_back) 
   BOOST_TEST(halfstep_test::device_bytes_in_use() == bytes);
 }
 
+BOOST_AUTO_TEST_CASE(between_windows_nothing_is_recorded) {
+  auto trainer = new_trainer<Float32Policy, Cuda>();
+  trainer.capture();
+  const auto is_given_at_once = [&] {
+    halfstep_test::reset_cuda_calls();
+    trainer.write_parameter("output.bias", std::vector<float>(3));
+    return cuda_calls().copies_to_device == 1;
+  };
+  trainer.accumulate(batch_of(0));
+  BOOST_TEST(!is_given_at_once());
+  trainer.update();
+  BOOST_TEST(is_given_at_once());
+  trainer.accumulate(batch_of(0));
+  trainer.abandon();
+  BOOST_TEST(is_given_at_once());
+}
+
 BOOST_AUTO_TEST_CASE(asking_whether_work_is_done_leaves_no_error_for_others_to_find) {
   auto trainer = new_trainer<Float16ScaledPolicy, Cuda>();
   for (int step = 0; step < 4; ++step) trainer.step(batch_of(step));

@@ -180,11 +180,8 @@ class TrainerCore final : public ClosedWindow,
     }
   }
 
-  /// From the next window on a device that can records a window's work and does it at once. No effect on others.
-  void capture(bool on) {
-    captures_ = on;
-    if (!on) end_recording();
-  }
+  /// From the next micro-batch on a device that can records a window's work and does it at once. No effect on others.
+  void capture(bool on) { captures_ = on; }
 
   /// How skipped windows are explained; null, as at first, if they are not.
   void explain_with(const SkipExplainer<TrainerCore>* explainer) {
