@@ -1,7 +1,12 @@
 #include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <halfstep/device/host.hpp>
 
@@ -24,6 +29,26 @@ BOOST_AUTO_TEST_CASE(no_bytes_are_memory_too) {
   host.clear(memory, 0);
   host.copy(memory, nullptr, 0);
   host.deallocate(memory);
+}
+
+// See Host::allocate: passes over several arrays are a third slower where all begin at one place.
+BOOST_AUTO_TEST_CASE(sixteen_blocks_begin_at_sixteen_places_of_a_page_and_are_the_callers_to_the_last_byte) {
+  Host host;
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  std::vector<unsigned char*> blocks;
+  std::set<std::uintptr_t> places;
+  for (int i = 0; i < 16; ++i) {
+    blocks.push_back(static_cast<unsigned char*>(host.allocate(bytes)));
+    const auto address = reinterpret_cast<std::uintptr_t>(blocks.back());
+    BOOST_TEST(address % Host::alignment == 0u);
+    places.insert(address % 4096);
+    std::fill_n(blocks.back(), bytes, static_cast<unsigned char>(i));
+  }
+  BOOST_TEST(places.size() == 16u);
+  for (int i = 0; i < 16; ++i) {
+    BOOST_TEST(std::count(blocks[i], blocks[i] + bytes, i) == static_cast<std::ptrdiff_t>(bytes));
+    host.deallocate(blocks[i]);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_service_is_built_once_a_device_and_keeps_its_place) {

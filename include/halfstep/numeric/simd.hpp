@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 /// HALFSTEP_SIMD before a loop: its iterations are independent of each other, and the compiler may run
 /// several of them in one vector instruction.
 #if defined(_OPENMP)
@@ -27,3 +30,15 @@
 #else
 #define HALFSTEP_UNROLL
 #endif
+
+namespace halfstep::detail {
+
+/// Asks the caches for what lies `bytes` behind `from`: a hint, which does nothing where there is no memory. For a pass over
+/// one array, whose pages are no neighbours in memory, so that the hardware's own guesses end with each.
+HALFSTEP_INLINE inline void prefetch([[maybe_unused]] const void* from, [[maybe_unused]] std::size_t bytes) {
+#if defined(__GNUC__)
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes));
+#endif
+}
+
+}  // namespace halfstep::detail

@@ -65,10 +65,12 @@ struct UpdateChunk {
   using Facts = UpdateFacts<typename Optimizer::Coefficients>;
 
   /// Elements that are updated before their working copies are written: few enough to be still in the first-level
-  /// cache, for the copy is a pass of its own, which has the CPU's conversion instructions.
-  static constexpr std::int64_t block = 1024;
+  /// cache, for the copy is a pass of its own, which has the CPU's conversion instructions, and to spread the copy's writes
+  /// among the reads.
+  static constexpr std::int64_t block = 256;
 
-  /// One element. Plain pointers and a function of its own: g++ vectorises the loop around it only so.
+  /// One element. Plain pointers and a function of its own: g++ vectorises the loop around it only so. All is read before
+  /// anything is written: the compiler cannot know that the arrays are apart.
   template <class... Moments>
   HALFSTEP_INLINE HALFSTEP_HOST_DEVICE static void update_element(std::int64_t i, const float* gradient, float* master,
                                              const Facts& step, const ParameterOptions& parameter,
@@ -76,7 +78,11 @@ struct UpdateChunk {
     const float g =
         halfstep::clip_value(gradient[i] * step.inverse_scale * step.clip_coefficient, step.clip_value);
     float weight = master[i];
-    Optimizer::update(weight, g, moment[i]..., step.coefficients, parameter);
+    const auto update_values = [&](auto... values) HALFSTEP_INLINE {
+      Optimizer::update(weight, g, values..., step.coefficients, parameter);
+      ((moment[i] = values), ...);
+    };
+    update_values(moment[i]...);
     master[i] = weight;
   }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <halfstep/compute/chunks.hpp>
 #include <halfstep/compute/fours.hpp>
 #include <halfstep/numeric/bits.hpp>
 #include <halfstep/numeric/host_device.hpp>
+#include <halfstep/numeric/simd.hpp>
 #include <halfstep/scaling/step_state.hpp>
 
 namespace halfstep {
@@ -79,6 +81,7 @@ struct MeasureChunk {
 
  private:
   static constexpr int lanes = 16;
+  static constexpr std::size_t page_bytes = 4096;
   static constexpr std::int32_t infinity_bits = 0x7f800000;
 
   HALFSTEP_HOST_DEVICE static std::int32_t magnitude_bits(float value) {
@@ -90,6 +93,7 @@ struct MeasureChunk {
     std::int32_t largest[lanes] = {};
     std::int64_t i = 0;
     for (; i + lanes <= size; i += lanes) {
+      detail::prefetch(values + i, page_bytes);
       HALFSTEP_SIMD
       for (int lane = 0; lane < lanes; ++lane) {
         const float g = values[i + lane] * inverse;

@@ -128,7 +128,7 @@ void gpt_step(benchmark::State& state) {
   state.counters["ms"] = best.ours * 1e3;
   state.counters["tokens/s"] = count / best.ours;
   state.counters["of_peak"] =
-      count * gpt::operations_per_token(sizes, in_products, sizes.context) / best.ours / gpt::measured_peak();
+      count * gpt::operations_per_token(sizes, in_products, sizes.context) / best.ours / gpt::measured_peak<Host>();
   state.counters["MB"] = grown * 1e-6;
   if (!pytorch) return;
   state.counters["pytorch_ms"] = best.reference * 1e3;
