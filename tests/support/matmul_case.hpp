@@ -5,8 +5,10 @@
 #include <halfstep/compute/matrix.hpp>
 #include <halfstep/numeric/convert.hpp>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace halfstep::test {
@@ -33,35 +35,50 @@ inline std::vector<MatmulLayout> all_layouts() {
   return layouts;
 }
 
-/// A product of small random integers, whose exact result every type pair must give: what is not
-/// representable is rounded once. The result lies among sentinels that must survive, and holds NaN where it
-/// is to be ignored.
-template <class In, class Out>
-class MatmulCase {
- public:
-  MatmulCase(const MatmulShape& shape, const MatmulLayout& layout) : shape_(shape), layout_(layout) {
+/// Small random integers and their product, which the cases of a shape share: computing it takes longer than
+/// what is tested.
+struct MatmulIntegers {
+  explicit MatmulIntegers(const MatmulShape& shape) {
     std::mt19937 generator(static_cast<unsigned>(shape.m * 7 + shape.n * 3 + shape.k));
     const auto draw = [&](std::int64_t size, int largest) {
       std::vector<int> values(static_cast<std::size_t>(size));
       for (int& value : values) value = std::uniform_int_distribution<int>(-largest, largest)(generator);
       return values;
     };
-    const std::vector<int> a = draw(shape.m * shape.k, 2), b = draw(shape.k * shape.n, 1);
-    bias_values_ = draw(shape.n, 5);
-    former_values_ = draw(shape.m * shape.n, 9);
-    products_.assign(former_values_.size(), 0);
+    a = draw(shape.m * shape.k, 2), b = draw(shape.k * shape.n, 1);
+    bias = draw(shape.n, 5);
+    former = draw(shape.m * shape.n, 9);
+    products.assign(former.size(), 0);
     for (std::int64_t i = 0; i < shape.m; ++i) {
       for (std::int64_t k = 0; k < shape.k; ++k) {
         // Bare pointers: under sanitizers, or without optimisation, these sums are most of a test's time.
-        const int factor = a[at(i * shape.k + k)];
+        const int factor = a[static_cast<std::size_t>(i * shape.k + k)];
         const int* const from = b.data() + k * shape.n;
-        int* const to = products_.data() + i * shape.n;
+        int* const to = products.data() + i * shape.n;
         for (std::int64_t j = 0; j < shape.n; ++j) to[j] += factor * from[j];
       }
     }
-    a_ = lay_out(a, shape.m, shape.k, layout.a_transposed);
-    b_ = lay_out(b, shape.k, shape.n, layout.b_transposed);
-    for (const int value : bias_values_) bias_.push_back(convert_to<Out>(static_cast<float>(value)));
+  }
+
+  std::vector<int> a, b, bias, former, products;
+};
+
+inline const MatmulIntegers& integers_of(const MatmulShape& shape) {
+  static std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, MatmulIntegers> known;
+  return known.try_emplace({shape.m, shape.n, shape.k}, shape).first->second;
+}
+
+/// A product of small random integers, whose exact result every type pair must give: what is not
+/// representable is rounded once. The result lies among sentinels that must survive, and holds NaN where it
+/// is to be ignored.
+template <class In, class Out>
+class MatmulCase {
+ public:
+  MatmulCase(const MatmulShape& shape, const MatmulLayout& layout)
+      : shape_(shape), layout_(layout), integers_(integers_of(shape)) {
+    a_ = lay_out(integers_.a, shape.m, shape.k, layout.a_transposed);
+    b_ = lay_out(integers_.b, shape.k, shape.n, layout.b_transposed);
+    for (const int value : integers_.bias) bias_.push_back(convert_to<Out>(static_cast<float>(value)));
   }
 
   /// Elements that differ from what they must be after `product(a, b, result, options)`, neighbours included.
@@ -73,7 +90,7 @@ class MatmulCase {
     const auto result = compute::matrix(memory.data() + layout_.offset, shape_.m, shape_.n, leading);
     for (std::int64_t i = 0; i < shape_.m * shape_.n; ++i) {
       const float former =
-          accumulate ? static_cast<float>(former_values_[at(i)]) : std::numeric_limits<float>::quiet_NaN();
+          accumulate ? static_cast<float>(integers_.former[at(i)]) : std::numeric_limits<float>::quiet_NaN();
       result(i / shape_.n, i % shape_.n) = convert_to<Out>(former);
     }
     product(view(a_, shape_.m, shape_.k, layout_.a_transposed),
@@ -86,8 +103,8 @@ class MatmulCase {
       float expected = sentinel;
       if (position >= layout_.offset && row < shape_.m && column < shape_.n) {
         const std::size_t index = at(row * shape_.n + column);
-        expected = static_cast<float>(products_[index] + (biased ? bias_values_[at(column)] : 0) +
-                                      (accumulate ? former_values_[index] : 0));
+        expected = static_cast<float>(integers_.products[index] + (biased ? integers_.bias[at(column)] : 0) +
+                                      (accumulate ? integers_.former[index] : 0));
       }
       wrong += static_cast<float>(memory[at(position)]) != static_cast<float>(convert_to<Out>(expected));
     }
@@ -128,7 +145,7 @@ class MatmulCase {
 
   MatmulShape shape_;
   MatmulLayout layout_;
-  std::vector<int> bias_values_, former_values_, products_;
+  const MatmulIntegers& integers_;
   std::vector<In> a_, b_;
   std::vector<Out> bias_;
 };

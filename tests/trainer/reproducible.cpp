@@ -1,9 +1,10 @@
 // The same seed gives the same bits: run after run, for one thread and for several, and beside another
 // trainer.
 //
-// Passes and products are large enough for threads. The products of the larger batch go to oneDNN where it is
-// there: for some shapes it sums in another order for another number of threads (64 x 64 x 1024 with two
-// instead of one, most shapes with three), so that across numbers of threads large products need
+// Passes over the parameters and the inputs, and products, are large enough for threads; the hidden layer is
+// narrow, as element by element its activations cost the most. The products of the larger batch go to oneDNN
+// where it is there: for some shapes it sums in another order for another number of threads (64 x 64 x 1024
+// with two instead of one, most shapes with three), so that across numbers of threads large products need
 // HostOptions::deterministic. Products below compute::portable_limit, those of the smaller batch, do not.
 #include <boost/test/unit_test.hpp>
 #include <halfstep/optim/adamw.hpp>
@@ -34,15 +35,15 @@ struct Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-const Points large(64, 160, 10, 1), small(48, 160, 10, 2), short_one(3, 160, 10, 3);
+const Points large(64, 1024, 10, 1), small(48, 1024, 10, 2), short_one(3, 1024, 10, 3);
 
 template <class Policy>
 Run run(std::uint64_t seed = 7, HostOptions device = {}, const Points& first_batch = large) {
-  Trainer<Classifier, AdamW, Policy> trainer{Classifier(160, 512, 10),
+  Trainer<Classifier, AdamW, Policy> trainer{Classifier(1024, 72, 10),
                                              {.learning_rate = warmup_cosine(1e-2, 2, 8)},
                                              {.clip_norm = 0.5f, .seed = seed, .device = device}};
   Run result;
-  for (int window = 0; window < 3; ++window) {
+  for (int window = 0; window < 2; ++window) {
     for (const Points* batch : {&first_batch, &small}) {
       if (window == 1) trainer.accumulate(short_one);
       const StepReport report = trainer.step(*batch).report();
@@ -61,7 +62,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_seed_gives_the_same_bits_run_after_run, Policy, 
   const Run first = run<Policy>();
   BOOST_TEST((run<Policy>() == first));
   BOOST_TEST((run<Policy>(8).parameters != first.parameters));
-  BOOST_TEST(first.state.update_number == 6);
+  BOOST_TEST(first.state.update_number == 4);
 }
 
 #if defined(_OPENMP)
