@@ -5,89 +5,25 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <thread>
 #include <utility>
-#include <vector>
 
-namespace {
+#include "cuda_runtime_state.hpp"
 
-using Work = std::function<void()>;
-
-struct Allocation {
-  void* mapped;
-  std::size_t mapped_bytes;  // without the page behind
-  std::size_t bytes;
-};
-
-/// One piece of work, and what a graph may change of it.
-struct Node {
-  Work work;
-  const void* function = nullptr;  // of a kernel
-  bool is_copy = false;
-  cudaMemcpyKind kind{};
-};
-
-}  // namespace
-
-struct CUgraphNode_st : Node {};
-struct CUgraph_st {
-  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
-};
-struct CUgraphExec_st {
-  const CUgraph_st* graph;
-  std::vector<Node> nodes;
-};
-struct CUstream_st {
-  int device;
-  std::deque<Work> waiting;
-  /// While it is captured: by whom, what, whether something was called that may not be, and the last node as an array.
-  CUgraph_st* captured = nullptr;
-  std::thread::id by;
-  bool is_spoilt = false;
-  cudaGraphNode_t last = nullptr;
-};
 struct CUevent_st {
   int device;
   bool recorded = false;
   bool passed = true;
-  CUstream_st* stream = nullptr;
+  cudaStream_t stream = nullptr;
   int queries = 0;
 };
 struct CUmemPoolHandle_st {
   int device;
 };
+
+using namespace halfstep_test;
+
 namespace {
 
-struct State {
-  std::recursive_mutex mutex;
-  std::map<const std::byte*, Allocation> allocations;
-  std::size_t bytes_in_use = 0;
-  std::int64_t objects = 0;
-  int open = 0;
-  bool lazy = true;
-  int queries_until_done = 3;
-  int devices = 2;
-  std::set<CUstream_st*> capturing;
-  std::set<const CUgraph_st*> graphs;
-  halfstep_test::CudaCalls calls;
-  struct Failure {
-    cudaError_t status;
-    int after;
-  };
-  std::map<std::string, Failure> failures;
-};
-
-State& state() {
-  static State* const one = new State;
-  return *one;
-}
-using Lock = std::lock_guard<std::recursive_mutex>;
-thread_local int current_device = 0;
 /// What was answered to the thread's last question whether an event has passed.
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -97,6 +33,38 @@ void protect_all(int protection) {
   for (auto& [begin, allocation] : state().allocations) {
     if (mprotect(allocation.mapped, allocation.mapped_bytes, protection) != 0) std::abort();
   }
+}
+
+void flush(cudaStream_t stream) {
+  if (stream->waiting.empty()) return;
+  const DeviceMemoryOpen open;
+  while (!stream->waiting.empty()) {
+    const Work work = std::move(stream->waiting.front());
+    stream->waiting.pop_front();
+    work();
+  }
+}
+
+using KernelOnHost = void (*)(void**, std::int64_t);
+
+/// Asked for block -1, a kernel tells how many bytes it carries.
+std::size_t bytes_carried(const void* function) {
+  void* answer = nullptr;
+  reinterpret_cast<KernelOnHost>(const_cast<void*>(function))(&answer, -1);
+  return reinterpret_cast<std::size_t>(answer);
+}
+
+}  // namespace
+
+namespace halfstep_test {
+
+CudaState& state() {
+  static CudaState* const one = new CudaState;
+  return *one;
+}
+int& current_device() {
+  thread_local int device = 0;
+  return device;
 }
 
 cudaError_t planned(const char* call) {
@@ -109,17 +77,7 @@ cudaError_t planned(const char* call) {
   return status;
 }
 
-void flush(CUstream_st* stream) {
-  if (stream->waiting.empty()) return;
-  const halfstep_test::DeviceMemoryOpen open;
-  while (!stream->waiting.empty()) {
-    const Work work = std::move(stream->waiting.front());
-    stream->waiting.pop_front();
-    work();
-  }
-}
-
-cudaError_t give(CUstream_st* stream, Node node) {
+cudaError_t give(cudaStream_t stream, Node node) {
   if (stream == nullptr) std::abort();  // the legacy stream would wait for all others
   if (stream->captured != nullptr) {
     stream->captured->nodes.emplace_back(new CUgraphNode_st{std::move(node)});
@@ -132,22 +90,13 @@ cudaError_t give(CUstream_st* stream, Node node) {
   return cudaSuccess;
 }
 
-using KernelOnHost = void (*)(void**, std::int64_t);
-
-/// Asked for block -1, a kernel tells how many bytes it carries.
-std::size_t bytes_carried(const void* function) {
-  void* answer = nullptr;
-  reinterpret_cast<KernelOnHost>(const_cast<void*>(function))(&answer, -1);
-  return reinterpret_cast<std::size_t>(answer);
-}
-
 Node kernel_node(const void* function, std::int64_t blocks, void** arguments) {
   const auto* carried = static_cast<const std::byte*>(arguments[0]);
   const auto kept = std::make_shared<const std::vector<std::byte>>(carried, carried + bytes_carried(function));
   Node node;
   node.function = function;
   node.work = [function, blocks, kept] {
-    const halfstep_test::DeviceMemoryOpen open;
+    const DeviceMemoryOpen open;
     // Aligned as a kernel's parameters are.
     void* memory = std::aligned_alloc(64, (kept->size() + 63) / 64 * 64);
     std::memcpy(memory, kept->data(), kept->size());
@@ -160,45 +109,34 @@ Node kernel_node(const void* function, std::int64_t blocks, void** arguments) {
   return node;
 }
 
+bool is_launchable(dim3 grid, dim3 block) {
+  return grid.x > 0 && grid.x <= 0x7fffffffu && grid.y == 1 && grid.z == 1 && block.x * block.y * block.z <= 1024;
+}
+
 bool are_of(cudaMemcpyKind kind, const void* to, const void* from, std::size_t bytes) {
-  return halfstep_test::is_device_memory(to, bytes) == (kind != cudaMemcpyDeviceToHost) &&
-         halfstep_test::is_device_memory(from, bytes) == (kind != cudaMemcpyHostToDevice);
+  return is_device_memory(to, bytes) == (kind != cudaMemcpyDeviceToHost) &&
+         is_device_memory(from, bytes) == (kind != cudaMemcpyHostToDevice);
 }
 Node copy_node(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   Node node;
   node.is_copy = true;
   node.kind = kind;
   node.work = [=] {
-    const halfstep_test::DeviceMemoryOpen open;
+    const DeviceMemoryOpen open;
     std::memcpy(to, from, bytes);
   };
   return node;
 }
 
-/// While this thread captures, whatever waits, asks, allocates or frees spoils the capture. CUDA allows a few of these;
-/// nobody needs them.
 bool spoils_a_capture() {
   bool spoils = false;
-  for (CUstream_st* const stream : state().capturing) {
+  for (const cudaStream_t stream : state().capturing) {
     if (stream->by != std::this_thread::get_id()) continue;
     stream->is_spoilt = true;
     spoils = true;
   }
   return spoils;
 }
-
-/// The place of a graph's node in what was made of the graph, or null.
-Node* node_of(cudaGraphExec_t executable, cudaGraphNode_t node) {
-  if (!state().graphs.contains(executable->graph)) return nullptr;
-  for (std::size_t i = 0; i < executable->nodes.size(); ++i) {
-    if (executable->graph->nodes[i].get() == node) return &executable->nodes[i];
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-namespace halfstep_test {
 
 CudaCalls& cuda_calls() { return state().calls; }
 void set_lazy(bool lazy) { state().lazy = lazy; }
@@ -238,16 +176,6 @@ bool is_device_memory(const void* memory, std::size_t bytes) {
 
 }  // namespace halfstep_test
 
-using namespace halfstep_test;
-
-#define HALFSTEP_TEST_CALL(call)                                            \
-  const Lock lock(state().mutex);                                           \
-  if (const cudaError_t status = planned(#call); status != cudaSuccess) return status
-/// The same for what may not be called while a stream is captured.
-#define HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(call) \
-  HALFSTEP_TEST_CALL(call);                       \
-  if (spoils_a_capture()) return cudaErrorStreamCaptureUnsupported
-
 extern "C" {
 
 const char* cudaGetErrorString(cudaError_t status) {
@@ -272,7 +200,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   HALFSTEP_TEST_CALL(cudaSetDevice);
   if (device < 0 || device >= state().devices) return cudaErrorInvalidDevice;
-  current_device = device;
+  current_device() = device;
   return cudaSuccess;
 }
 
@@ -280,7 +208,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaStreamCreateWithFlags);
   if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
   *stream = new CUstream_st{};
-  (*stream)->device = current_device;
+  (*stream)->device = current_device();
   ++state().objects;
   ++state().calls.objects_made;
   return cudaSuccess;
@@ -302,7 +230,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaEventCreateWithFlags);
   *event = new CUevent_st{};
-  (*event)->device = current_device;
+  (*event)->device = current_device();
   ++state().objects;
   ++state().calls.objects_made;
   return cudaSuccess;
@@ -429,116 +357,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t stream) {
   HALFSTEP_TEST_CALL(cudaLaunchKernel);
-  if (grid.x == 0 || grid.x > 0x7fffffffu || grid.y != 1 || grid.z != 1 || block.x * block.y * block.z > 1024) {
-    return cudaErrorInvalidConfiguration;
-  }
-  if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
+  if (!is_launchable(grid, block)) return cudaErrorInvalidConfiguration;
+  if (stream->device != current_device()) return cudaErrorInvalidResourceHandle;
   ++state().calls.launches;
   return give(stream, kernel_node(function, static_cast<std::int64_t>(grid.x), arguments));
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaStreamBeginCapture);
-  // Global would forbid other threads' trainers to allocate, relaxed would let this one.
-  if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;
-  stream->captured = new CUgraph_st;
-  stream->by = std::this_thread::get_id();
-  stream->is_spoilt = false;
-  stream->last = nullptr;
-  state().capturing.insert(stream);
-  state().graphs.insert(stream->captured);
-  ++state().objects;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  *graph = nullptr;
-  const Lock lock(state().mutex);
-  if (stream->captured == nullptr) return cudaErrorIllegalState;
-  state().capturing.erase(stream);
-  CUgraph_st* const captured = std::exchange(stream->captured, nullptr);
-  cudaError_t status = planned("cudaStreamEndCapture");
-  if (status == cudaSuccess && stream->is_spoilt) status = cudaErrorStreamCaptureInvalidated;
-  if (status != cudaSuccess) {
-    cudaGraphDestroy(captured);
-    return status;
-  }
-  *graph = captured;
-  return cudaSuccess;
-}
-#if CUDART_VERSION >= 13000
-cudaError_t cudaStreamGetCaptureInfo(
-#else
-cudaError_t cudaStreamGetCaptureInfo_v3(
-#endif
-    cudaStream_t stream, cudaStreamCaptureStatus* capturing, unsigned long long*, cudaGraph_t*,
-    const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count) {
-  HALFSTEP_TEST_CALL(cudaStreamGetCaptureInfo);
-  *capturing = stream->captured == nullptr ? cudaStreamCaptureStatusNone
-               : stream->is_spoilt         ? cudaStreamCaptureStatusInvalidated
-                                           : cudaStreamCaptureStatusActive;
-  *dependencies = &stream->last;
-  *count = stream->last == nullptr ? 0 : 1;
-  // An edge may carry data, and who does not ask for it is refused.
-  return edges == nullptr ? cudaErrorLossyQuery : cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
-  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaGraphInstantiate);
-  if (flags != 0) return cudaErrorInvalidValue;
-  *executable = new CUgraphExec_st{graph, {}};
-  for (const auto& node : graph->nodes) (*executable)->nodes.push_back(*node);
-  ++state().objects;
-  ++state().calls.graphs_instantiated;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
-  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaGraphUpload);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  HALFSTEP_TEST_CALL(cudaGraphDestroy);
-  if (state().graphs.erase(graph) != 1) std::abort();
-  delete graph;
-  --state().objects;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  HALFSTEP_TEST_CALL(cudaGraphExecDestroy);
-  delete executable;
-  --state().objects;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
-                                             const cudaKernelNodeParams* parameters) {
-  HALFSTEP_TEST_CALL(cudaGraphExecKernelNodeSetParams);
-  Node* const place = node_of(executable, node);
-  const dim3 grid = parameters->gridDim, block = parameters->blockDim;
-  if (place == nullptr || place->function == nullptr || place->function != parameters->func) {
-    return cudaErrorInvalidValue;
-  }
-  if (grid.x == 0 || grid.x > 0x7fffffffu || grid.y != 1 || grid.z != 1 || block.x * block.y * block.z > 1024) {
-    return cudaErrorInvalidConfiguration;
-  }
-  *place = kernel_node(parameters->func, static_cast<std::int64_t>(grid.x), parameters->kernelParams);
-  ++state().calls.graph_nodes_updated;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t executable, cudaGraphNode_t node, void* to,
-                                               const void* from, size_t bytes, cudaMemcpyKind kind) {
-  HALFSTEP_TEST_CALL(cudaGraphExecMemcpyNodeSetParams1D);
-  Node* const place = node_of(executable, node);
-  if (place == nullptr || !place->is_copy || place->kind != kind || bytes == 0 || !are_of(kind, to, from, bytes)) {
-    return cudaErrorInvalidValue;
-  }
-  *place = copy_node(to, from, bytes, kind);
-  ++state().calls.graph_nodes_updated;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  HALFSTEP_TEST_CALL_OUTSIDE_CAPTURES(cudaGraphLaunch);
-  if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
-  ++state().calls.graph_launches;
-  for (const Node& node : executable->nodes) give(stream, node);
-  return cudaSuccess;
 }
 
 }  // extern "C"
