@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # clang.sh <folder>: clang as the CUDA compiler. Where one is installed that can use the CUDA toolkit found here, it
-# builds the program linked/, a trainer under each policy, and the example quickstart, for sm_90 and without a warning,
-# and sees that no kernel spills registers and that 16-bit numbers are converted by the GPU's instructions.
+# builds main.cpp and gpu.cu of linked/, a trainer under each policy, and the example quickstart, for sm_90 and without
+# a warning, and sees that no kernel spills registers and that 16-bit numbers are converted by the GPU's instructions.
 # HALFSTEP_CUDA_CLANG names the clang++ to try; otherwise the newest on PATH is taken that can.
 set -euo pipefail
 folder=$1
@@ -61,12 +61,11 @@ compile() {
   grep -q "bytes spill stores" "$folder/$2.log" || fail "ptxas said nothing of any kernel of $1"
   ! grep -B1 -E "[1-9][0-9]* bytes spill (stores|loads)" "$folder/$2.log" || fail "these kernels of $1 spill registers"
 }
-compile tests/cuda/linked/float.cu float.o
-compile tests/cuda/linked/sixteen_bits.cu sixteen_bits.o
+compile tests/cuda/linked/gpu.cu gpu.o
 compile examples/quickstart.cpp quickstart.o
 "$clang" -std=c++20 -O0 -I "$root/include" -isystem "$toolkit/include/cccl" -isystem "$toolkit/include" \
   -DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP -c "$root/tests/cuda/linked/main.cpp" -o "$folder/main.o"
-"$clang" "$folder/main.o" "$folder/float.o" "$folder/sixteen_bits.o" -o "$folder/linked" "${libraries[@]}"
+"$clang" "$folder/main.o" "$folder/gpu.o" -o "$folder/linked" "${libraries[@]}"
 "$clang" "$folder/quickstart.o" -o "$folder/quickstart" "${libraries[@]}"
 
 "$clang" "${flags[@]}" --cuda-device-only -S "$root/tests/cuda/linked/conversions.cu" -o "$folder/conversions.ptx"

@@ -37,7 +37,7 @@ halfstep_tests(emulated ${cuda_files})
 add_test(NAME cuda.compiles
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/compile.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_compiled)
 add_test(NAME cuda.compiles_all
-         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/compile.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_compiled all
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/compile.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_compiled_all all
          CONFIGURATIONS Long)
 add_test(NAME cuda.clang COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/clang.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_clang)
 # What a GPU is asked for must not be found not to compile there.
@@ -47,4 +47,5 @@ add_test(NAME cuda.gpu_check_builds
          CONFIGURATIONS Long)
 set_tests_properties(cuda.compiles cuda.compiles_all cuda.clang cuda.gpu_check_builds PROPERTIES
                      LABELS cuda SKIP_RETURN_CODE 77 TIMEOUT 1800 COST 10000)
-set_tests_properties(cuda.compiles_all cuda.gpu_check_builds PROPERTIES LABELS "cuda;long" RUN_SERIAL ON)
+set_tests_properties(cuda.compiles_all cuda.gpu_check_builds PROPERTIES
+                     LABELS "cuda;long" RUN_SERIAL ON TIMEOUT 3600)

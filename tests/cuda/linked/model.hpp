@@ -34,5 +34,4 @@ double train_under() {
   return sum;
 }
 
-double float_on_gpu();
-double sixteen_bits_on_gpu();
+double trained_on_gpu();
