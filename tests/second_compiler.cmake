@@ -1,0 +1,51 @@
+# The flavours asan and emulated, by clang++ where that is installed with OpenMP: it builds them in half of g++'s time, and
+# so a second compiler runs nearly every test. One build has one compiler: they are a build inside the build, in
+# second_compiler/, whose tests take part in this one's.
+
+set(trial ${CMAKE_CURRENT_BINARY_DIR}/second_compiler_trial)
+file(WRITE ${trial}.cpp "#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")
+find_program(HALFSTEP_SECOND_COMPILER NAMES clang++ DOC "The compiler of the flavours asan and emulated, if it has what they need")
+set(works 1)
+if(HALFSTEP_SECOND_COMPILER AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND NOT HALFSTEP_ONLY_SECOND_COMPILER)
+  execute_process(COMMAND ${HALFSTEP_SECOND_COMPILER} -fopenmp ${HALFSTEP_SANITIZERS} ${trial}.cpp -o ${trial}
+                  COMMAND_ECHO NONE OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE works)
+endif()
+
+if(NOT works EQUAL 0)
+  if(HALFSTEP_SANITIZE)
+    # What replaces the allocation functions leaves the sanitizers nothing to see.
+    set(asan_files ${test_files})
+    list(FILTER asan_files EXCLUDE REGEX "^examples/|/no_allocation.cpp$|_(long|fast_math).cpp$")
+    # -O0: with optimisation these files take two to three times as long to compile, which is most of what they cost.
+    halfstep_flavour(asan halfstep::evidence -O0 ${HALFSTEP_SANITIZERS})
+    halfstep_tests(asan ${asan_files})
+  endif()
+  include(cuda/emulated.cmake)
+  return()
+endif()
+
+set(folder ${CMAKE_CURRENT_BINARY_DIR}/second_compiler)
+set(options -D CMAKE_CXX_COMPILER=${HALFSTEP_SECOND_COMPILER} -D HALFSTEP_ONLY_SECOND_COMPILER=ON
+            -D HALFSTEP_BUILD_EXAMPLES=OFF -D HALFSTEP_SANITIZE=${HALFSTEP_SANITIZE}
+            -D HALFSTEP_WITH_ONEDNN=${HALFSTEP_WITH_ONEDNN} -D HALFSTEP_WITH_OPENMP=${HALFSTEP_WITH_OPENMP}
+            -D HALFSTEP_THRUST_INCLUDE_DIR=${HALFSTEP_THRUST_INCLUDE_DIR})
+foreach(choice IN ITEMS CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit CUDAToolkit_ROOT)
+  if(DEFINED ${choice})
+    list(APPEND options -D ${choice}=${${choice}})
+  endif()
+endforeach()
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+add_custom_target(halfstep_second_compiler ALL
+  COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${folder} -G ${CMAKE_GENERATOR} --log-level=WARNING ${options}
+  COMMAND ${CMAKE_COMMAND} --build ${folder} --parallel ${cores}
+  COMMENT "Building the sanitized and the emulated tests with ${HALFSTEP_SECOND_COMPILER}"
+  USES_TERMINAL VERBATIM)
+file(CONFIGURE OUTPUT second_compiler_tests.cmake @ONLY CONTENT [[
+if(EXISTS "@folder@/tests/CTestTestfile.cmake")
+  include("@folder@/tests/CTestTestfile.cmake")
+else()
+  add_test(second_compiler "@CMAKE_COMMAND@" -E false)
+  message("The sanitized and the emulated tests are not built yet: build the target halfstep_second_compiler, or all.")
+endif()
+]])
+set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/second_compiler_tests.cmake)
