@@ -22,14 +22,13 @@ struct Size {
   std::int64_t rows, columns, gap;
 };
 const Size sizes[] = {{0, 3, 0},     {1, 1, 0},     {3, 1, 2},      {7, 13, 1},   {64, 10, 0},
-                      {1009, 10, 5}, {331, 257, 0}, {167, 8195, 3}, {80011, 1, 0}};
+                      {1009, 10, 5}, {331, 257, 0}, {135, 8195, 3}, {80011, 1, 0}};
 
 template <class T>
 std::vector<T> numbers(const Size& size) {
-  std::vector<T> values;
-  for (const float value : random_numbers(size.rows * (size.columns + size.gap), -1.0f, 1.0f)) {
-    values.push_back(static_cast<T>(value));
-  }
+  const auto floats = random_numbers(size.rows * (size.columns + size.gap), -1.0f, 1.0f);
+  std::vector<T> values(floats.size());
+  convert(floats.data(), values.data(), std::ssize(floats));
   return values;
 }
 
@@ -52,14 +51,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(columns_sum_up_in_float_whatever_the_type, T, Type
       const auto values = numbers<T>(size);
       const auto columns = static_cast<std::size_t>(size.columns);
       std::vector<double> expected(columns, 0.0), added(columns, 3.0);
-      for (std::size_t i = 0; i < static_cast<std::size_t>(size.rows); ++i) {
-        for (std::size_t j = 0; j < columns; ++j) {
-          const float value =
-              static_cast<float>(values[i * static_cast<std::size_t>(size.columns + size.gap) + j]);
-          expected[j] += static_cast<double>(value);
-          added[j] += static_cast<double>(value);
-        }
+      // Bare pointers: without optimisation these sums are most of the test's time.
+      for (std::int64_t i = 0; i < size.rows; ++i) {
+        const T* const row = values.data() + i * (size.columns + size.gap);
+        double* const sums = expected.data();
+        for (std::int64_t j = 0; j < size.columns; ++j)
+          sums[j] += static_cast<double>(static_cast<float>(row[j]));
       }
+      for (std::size_t j = 0; j < columns; ++j) added[j] += expected[j];
       const Tolerance tolerance = float_tolerance.over(size.rows + 1);
       const std::vector<float> not_numbers(columns, std::numeric_limits<float>::quiet_NaN());
       check_close(sums_of(values, size, not_numbers, false), expected, tolerance);
@@ -70,9 +69,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(columns_sum_up_in_float_whatever_the_type, T, Type
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, T, Types) {
   for (const Size& size : sizes) {
+    const auto values = numbers<T>(size);
     const auto [one, two] = with_one_and_two_threads([&] {
-      return sums_of(numbers<T>(size), size, std::vector<float>(static_cast<std::size_t>(size.columns), 0.5f),
-                     true);
+      return sums_of(values, size, std::vector<float>(static_cast<std::size_t>(size.columns), 0.5f), true);
     });
     BOOST_TEST((one == two));
   }

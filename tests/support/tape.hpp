@@ -167,11 +167,8 @@ std::vector<float> floats(const Tensor<const T>& tensor) {
 /// The same numbers in every run and on every machine.
 inline std::vector<float> random_numbers(std::int64_t count, float low, float high, std::uint32_t seed = 7) {
   std::mt19937 generator(seed);
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float unit = static_cast<float>(generator() >> 8) * 0x1p-24f;
-    values.push_back(low + (high - low) * unit);
-  }
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = low + (high - low) * (static_cast<float>(generator() >> 8) * 0x1p-24f);
   return values;
 }
 
