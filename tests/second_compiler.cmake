@@ -1,10 +1,10 @@
-# The flavours asan and emulated, by clang++ where that is installed with OpenMP: it builds them in half of g++'s time, and
-# so a second compiler runs nearly every test. One build has one compiler: they are a build inside the build, in
+# The flavours asan and emulated, and the blocks of the docs, by clang++ where that is installed with OpenMP: it builds them
+# in half of g++'s time, and so a second compiler runs nearly every test. One build has one compiler: they are a build inside the build, in
 # second_compiler/, whose tests take part in this one's.
 
 set(trial ${CMAKE_CURRENT_BINARY_DIR}/second_compiler_trial)
 file(WRITE ${trial}.cpp "#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")
-find_program(HALFSTEP_SECOND_COMPILER NAMES clang++ DOC "The compiler of the flavours asan and emulated, if it has what they need")
+find_program(HALFSTEP_SECOND_COMPILER NAMES clang++ DOC "The compiler of what second_compiler.cmake builds, if it has what that needs")
 set(works 1)
 if(HALFSTEP_SECOND_COMPILER AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND NOT HALFSTEP_ONLY_SECOND_COMPILER)
   execute_process(COMMAND ${HALFSTEP_SECOND_COMPILER} -fopenmp ${HALFSTEP_SANITIZERS} ${trial}.cpp -o ${trial}
@@ -21,6 +21,7 @@ if(NOT works EQUAL 0)
     halfstep_tests(asan ${asan_files})
   endif()
   include(cuda/emulated.cmake)
+  add_subdirectory(docs)
   return()
 endif()
 
@@ -38,14 +39,14 @@ cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 add_custom_target(halfstep_second_compiler ALL
   COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${folder} -G ${CMAKE_GENERATOR} --log-level=WARNING ${options}
   COMMAND ${CMAKE_COMMAND} --build ${folder} --parallel ${cores}
-  COMMENT "Building the sanitized and the emulated tests with ${HALFSTEP_SECOND_COMPILER}"
+  COMMENT "Building the sanitized and the emulated tests and those of the docs with ${HALFSTEP_SECOND_COMPILER}"
   USES_TERMINAL VERBATIM)
 file(CONFIGURE OUTPUT second_compiler_tests.cmake @ONLY CONTENT [[
 if(EXISTS "@folder@/tests/CTestTestfile.cmake")
   include("@folder@/tests/CTestTestfile.cmake")
 else()
   add_test(second_compiler "@CMAKE_COMMAND@" -E false)
-  message("The sanitized and the emulated tests are not built yet: build the target halfstep_second_compiler, or all.")
+  message("The sanitized and the emulated tests and those of the docs are not built yet: build the target halfstep_second_compiler, or all.")
 endif()
 ]])
 set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/second_compiler_tests.cmake)
