@@ -1,6 +1,6 @@
-# The flavours asan and emulated, and the blocks of the docs, by clang++ where that is installed with OpenMP: it builds them
-# in half of g++'s time, and so a second compiler runs nearly every test. One build has one compiler: they are a build inside the build, in
-# second_compiler/, whose tests take part in this one's.
+# The flavours asan and emulated, and the blocks of the docs, by clang++ where that is installed with OpenMP: it
+# builds them in half of g++'s time, and so a second compiler runs nearly every test. One build has one compiler: they
+# are a build inside the build, in second_compiler/, whose tests take part in this one's.
 
 set(trial ${CMAKE_CURRENT_BINARY_DIR}/second_compiler_trial)
 file(WRITE ${trial}.cpp "#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")

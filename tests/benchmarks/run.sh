@@ -6,18 +6,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 usage() {
   cat <<'TEXT'
-tests/benchmarks/run.sh [--build FOLDER] [-D NAME=VALUE]... [NAME]... [options of Google Benchmark]
+tests/benchmarks/run.sh [--build FOLDER] [--build-only] [-D NAME=VALUE]... [NAME]... [options of Google Benchmark]
 
 Installs what is missing with the system's package manager (Debian, Ubuntu), builds the benchmarks and runs those whose
 names hold one of NAME (all, if none is given) one after another. Let nothing else run meanwhile.
 
   --build FOLDER    build there instead of in build/benchmarks
+  --build-only      run none
   -D NAME=VALUE     an option for CMake, e.g. -D HALFSTEP_WITH_ONEDNN=OFF
   --benchmark_...   goes to each program, e.g. --benchmark_filter=float16
 TEXT
 }
 
 build=build/benchmarks
+build_only=
 cmake_options=()
 benchmark_options=()
 names=()
@@ -25,6 +27,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --build) build=${2:?--build needs a folder}; shift ;;
+    --build-only) build_only=yes ;;
     -D) cmake_options+=(-D "${2:?-D needs NAME=VALUE}"); shift ;;
     -D*) cmake_options+=("$1") ;;
     -*) benchmark_options+=("$1") ;;
@@ -45,6 +48,7 @@ configure "$build" -D HALFSTEP_BUILD_TESTS=OFF -D HALFSTEP_BUILD_EXAMPLES=OFF -D
 
 say "Building"
 cmake --build "$build" -j "$(nproc)" --target benchmarks || fail "The build failed: the first error above says where."
+[ -z "$build_only" ] || exit 0
 
 result=0
 ran=0
