@@ -4,7 +4,7 @@
 
 set(trial ${CMAKE_CURRENT_BINARY_DIR}/second_compiler_trial)
 file(WRITE ${trial}.cpp "#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")
-find_program(HALFSTEP_SECOND_COMPILER NAMES clang++ DOC "The compiler of what second_compiler.cmake builds, if it has what that needs")
+find_program(HALFSTEP_SECOND_COMPILER NAMES clang++ DOC "The compiler of the tests in second_compiler.cmake, if it can")
 set(works 1)
 if(HALFSTEP_SECOND_COMPILER AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND NOT HALFSTEP_ONLY_SECOND_COMPILER)
   execute_process(COMMAND ${HALFSTEP_SECOND_COMPILER} -fopenmp ${HALFSTEP_SANITIZERS} ${trial}.cpp -o ${trial}
@@ -28,25 +28,30 @@ endif()
 set(folder ${CMAKE_CURRENT_BINARY_DIR}/second_compiler)
 set(options -D CMAKE_CXX_COMPILER=${HALFSTEP_SECOND_COMPILER} -D HALFSTEP_ONLY_SECOND_COMPILER=ON
             -D HALFSTEP_BUILD_EXAMPLES=OFF -D HALFSTEP_SANITIZE=${HALFSTEP_SANITIZE}
-            -D HALFSTEP_WITH_ONEDNN=${HALFSTEP_WITH_ONEDNN} -D HALFSTEP_WITH_OPENMP=${HALFSTEP_WITH_OPENMP}
-            -D HALFSTEP_THRUST_INCLUDE_DIR=${HALFSTEP_THRUST_INCLUDE_DIR})
-foreach(choice IN ITEMS CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit CUDAToolkit_ROOT)
-  if(DEFINED ${choice})
-    list(APPEND options -D ${choice}=${${choice}})
+            -D HALFSTEP_WITH_ONEDNN=${HALFSTEP_WITH_ONEDNN} -D HALFSTEP_WITH_OPENMP=${HALFSTEP_WITH_OPENMP})
+# Where things were found, or are to be. CMAKE_CXX_FLAGS are for the other compiler.
+get_cmake_property(choices CACHE_VARIABLES)
+list(FILTER choices INCLUDE REGEX
+     "^(CMAKE_(PREFIX_PATH|BUILD_TYPE|MAKE_PROGRAM|DISABLE_FIND_PACKAGE_.*)|(CUDAToolkit|Boost|dnnl|fmt)_(ROOT|DIR)|\
+HALFSTEP_(ONEDNN|JSON|ZLIB|FMT|THRUST)_.*)$")
+foreach(choice IN LISTS choices)
+  if(${choice})
+    string(REPLACE ";" "\\;" value "${${choice}}")
+    list(APPEND options -D "${choice}=${value}")
   endif()
 endforeach()
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 add_custom_target(halfstep_second_compiler ALL
   COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${folder} -G ${CMAKE_GENERATOR} --log-level=WARNING ${options}
   COMMAND ${CMAKE_COMMAND} --build ${folder} --parallel ${cores}
-  COMMENT "Building the sanitized and the emulated tests and those of the docs with ${HALFSTEP_SECOND_COMPILER}"
+  COMMENT "Building the tests of second_compiler.cmake with ${HALFSTEP_SECOND_COMPILER}"
   USES_TERMINAL VERBATIM)
 file(CONFIGURE OUTPUT second_compiler_tests.cmake @ONLY CONTENT [[
 if(EXISTS "@folder@/tests/CTestTestfile.cmake")
-  include("@folder@/tests/CTestTestfile.cmake")
+  subdirs("@folder@/tests")
 else()
   add_test(second_compiler "@CMAKE_COMMAND@" -E false)
-  message("The sanitized and the emulated tests and those of the docs are not built yet: build the target halfstep_second_compiler, or all.")
+  message("Some tests are not built yet: build the target halfstep_second_compiler, or all.")
 endif()
 ]])
 set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/second_compiler_tests.cmake)

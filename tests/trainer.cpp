@@ -29,7 +29,7 @@ struct ImpatientPolicy : ChosenScalerPolicy {
 
 TheTrainer trainer_of(const std::vector<std::int64_t>& sizes, const SGD& optimizer = {.learning_rate = 1},
                       const DynamicScaler& scaler = {}, TheTrainer::Options options = {}) {
-  ChosenScaler::options = scaler;
+  choose_scaler(scaler);
   return TheTrainer(GivenGradients(sizes), optimizer, std::move(options));
 }
 
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(clipping_by_the_options_is_by_norm_then_by_value) {
 }
 
 BOOST_AUTO_TEST_CASE(training_stops_after_as_many_skips_in_a_row_as_the_policy_allows_and_can_go_on) {
-  ChosenScaler::options = {.minimum_scale = 32768};
+  choose_scaler({.minimum_scale = 32768});
   Trainer<GivenGradients, SGD, ImpatientPolicy> trainer{GivenGradients({1, 2}), {.learning_rate = 1}};
   const GivenBatch bad{{{0.0f}, {0.0f, nan_value}}}, good{{{1.0f}, {1.0f, 1.0f}}};
   trainer.step(bad);

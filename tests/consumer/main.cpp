@@ -1,4 +1,5 @@
 // What another project would write: uses the library and says by its exit code whether it works.
+#include <cstdint>
 #include <cstdio>
 #include <halfstep/compute/for_each.hpp>
 #include <halfstep/numeric/float16.hpp>

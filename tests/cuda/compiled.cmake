@@ -11,7 +11,7 @@ add_test(NAME cuda.compiles_all
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/compile.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_compiled_all all
          CONFIGURATIONS Long)
 add_test(NAME cuda.clang COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/clang.sh ${CMAKE_CURRENT_BINARY_DIR}/cuda_clang)
-# What a GPU is asked for must not be found not to compile there.
+# What a GPU will be asked for must compile before.
 add_test(NAME cuda.gpu_check_builds
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda/gpu_check.sh --build-only
                  --folder ${CMAKE_CURRENT_BINARY_DIR}/gpu_check -D CMAKE_CUDA_FLAGS=-Werror=all-warnings

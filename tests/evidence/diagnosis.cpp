@@ -160,9 +160,9 @@ BOOST_AUTO_TEST_CASE(the_scale_that_fits_is_the_largest_that_leaves_a_binade_fre
 }
 
 BOOST_AUTO_TEST_CASE(zeros_that_were_too_small_are_told_from_zeros_that_are_zero) {
-  ChosenScaler::options = {.initial_scale = 0.5f};
+  choose_scaler({.initial_scale = 0.5f});
   Trainer<TwoProducts, SGD, HalfPolicy> trainer({}, {.learning_rate = 0.0f});
-  ChosenScaler::options = {};
+  choose_scaler({});
   // At scale 1/2 the gradients of inner's result are 2^-25, which rounds to zero, 1/2, and a true zero.
   trainer.write_parameter("outer.weight", std::vector<float>{0x1p-24f, 1.0f, 0.0f});
   trainer.write_parameter("inner.weight", std::vector<float>{1.0f, 40000.0f, -3.0f});

@@ -19,7 +19,7 @@ fault "The user's macros are not ours to remove:" "$(grep -nE '^ *# *undef ' $he
 fault "-ffast-math deletes this test for finiteness; test exponent bits (halfstep::is_finite):" \
   "$(grep -nE '(std::|\b__builtin_)(isfinite|isnan|isinf)\b' $headers | grep -vE '^[^:]*:[0-9]+: *//')"
 fault "A macro min or max would take this, write (std::min)(a, b):" \
-  "$(grep -nE '(std|>)::(min|max)\(' $headers | grep -vE '^[^:]*:[0-9]+: *//')"
+  "$(grep -nE '(^|[^(A-Za-z0-9_:])([A-Za-z_][A-Za-z0-9_]*::)*(min|max)\(|>::(min|max)\(' $headers | grep -vE '^[^:]*:[0-9]+: *//')"
 fault "A CUDA header where nobody has asked for CUDA (guard it by __CUDACC__):" \
   "$(for header in $headers; do
        case $header in *cuda*) continue ;; esac

@@ -117,7 +117,7 @@ DynamicScaler random_scaler(Random& random) {
 template <class Policy>
 void check_a_random_run(std::uint64_t seed) {
   Random random(seed);
-  ChosenScaler::options = random_scaler(random);
+  choose_scaler(random_scaler(random));
   const Schedule schedule = warmup_cosine(0.1, 5, 60);
   Trainer<GivenGradients, AdamW, Policy> trainer{
       GivenGradients(sizes),
@@ -196,7 +196,7 @@ struct ScaledFloatPolicy : Float32Policy {
 using FloatTrainer = Trainer<TurnedClassifier, AdamW, ScaledFloatPolicy>;
 
 FloatTrainer float_trainer(float scale, float clip_norm, bool turned = false) {
-  ChosenScaler::options = {.initial_scale = scale, .growth_interval = 2, .minimum_scale = 0x1p-40f};
+  choose_scaler({.initial_scale = scale, .growth_interval = 2, .minimum_scale = 0x1p-40f});
   return FloatTrainer{
       TurnedClassifier(turned),
       {.learning_rate = 0.02},
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(how_a_window_is_cut_changes_nothing_where_sums_are_exact) {
     each.push_back(gradient);
   }
   const auto run = [&](const std::vector<std::size_t>& order, const std::vector<std::size_t>& cuts) {
-    ChosenScaler::options = {.initial_scale = 1024};
+    choose_scaler({.initial_scale = 1024});
     Trainer<GivenGradients, AdamW, HoldingPolicy> trainer{GivenGradients({3}), {}, {.clip_norm = 1.0f}};
     for (int window = 0; window < 3; ++window) {
       for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {

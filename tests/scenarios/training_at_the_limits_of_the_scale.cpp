@@ -27,7 +27,7 @@ using ScaledTrainer = Trainer<GivenGradients, SGD, ChosenScalerPolicy>;
 /// Gradients as the backward pass of a float16 model holds them, weights w.0 and so on, learning rate 1.
 ScaledTrainer scaled_trainer(const DynamicScaler& scaler, const std::vector<std::int64_t>& sizes = {1},
                              ScaledTrainer::Options options = {}) {
-  ChosenScaler::options = scaler;
+  choose_scaler(scaler);
   return ScaledTrainer(GivenGradients(sizes, true), {.learning_rate = 1}, std::move(options));
 }
 

@@ -34,7 +34,7 @@ struct Result {
 
 /// One step on this gradient at a scale, learning rate 1, from weights of zero.
 Result step(const Values& gradient, float scale, ScaledTrainer::Options options, bool in_float16 = false) {
-  ChosenScaler::options = {.initial_scale = scale};
+  choose_scaler({.initial_scale = scale});
   ScaledTrainer trainer(GivenGradients({static_cast<std::int64_t>(gradient.size())}, in_float16),
                         {.learning_rate = 1}, std::move(options));
   const StepReport report = trainer.step(GivenBatch{{gradient}}).report();
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_norm_of_zero_clips_nothing_and_is_an_update) {
 }
 
 BOOST_AUTO_TEST_CASE(no_gradients_at_all_have_a_norm_of_zero) {
-  ChosenScaler::options = {};
+  choose_scaler({});
   ScaledTrainer trainer(GivenGradients({1}), {.learning_rate = 1}, {.clip_norm = 1.0f});
   BOOST_TEST(trainer.step(GivenBatch{}).report().gradient_norm == 0.0);
   trainer.accumulate(GivenBatch{});
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(decay_too_small_for_bfloat16_works_on_a_float_master) {
 
 BOOST_AUTO_TEST_CASE(updates_too_small_for_float16_add_up_in_a_float_master) {
   for (const float scale : {65536.0f, 1024.0f}) {
-    ChosenScaler::options = {.initial_scale = scale};
+    choose_scaler({.initial_scale = scale});
     const auto [master, copy] =
         master_and_copy(ScaledTrainer{GivenGradients({1}), {.learning_rate = 2e-4}}, 100, 1.0f);
     BOOST_TEST(std::abs(master - 0.98f) <= 100 * 3e-8f);  // half a unit an update

@@ -89,6 +89,11 @@ struct GivenGradients {
   bool rounds;
 };
 
+#if defined(__CUDACC__)
+/// What kernels of this file read, for they cannot read the host's.
+static __device__ DynamicScaler chosen_for_kernels;
+#endif
+
 /// A scaler whose options are set when the test runs, so that one trainer type serves all of them.
 struct ChosenScaler {
   static constexpr const char* name = "ChosenScaler";
@@ -96,11 +101,25 @@ struct ChosenScaler {
   static inline thread_local DynamicScaler options{};
 
   ScalerState first_state() const { return options.first_state(); }
-  ScalerStep after(const ScalerState& state, Outcome outcome, SkipCause cause) const {
+  HALFSTEP_HOST_DEVICE ScalerStep after(const ScalerState& state, Outcome outcome, SkipCause cause) const {
+#if defined(__CUDA_ARCH__)
+    return chosen_for_kernels.after(state, outcome, cause);
+#else
     return options.after(state, outcome, cause);
+#endif
   }
   constexpr detail::OptionFault fault() const { return {}; }
 };
+
+/// Sets them, for trainers that have no step under way.
+[[maybe_unused]] static void choose_scaler(const DynamicScaler& options) {
+  ChosenScaler::options = options;
+#if defined(__CUDACC__)
+  if (cudaMemcpyToSymbol(chosen_for_kernels, &options, sizeof options) != cudaSuccess) {
+    throw DeviceError("cudaMemcpyToSymbol of a test's scaler");
+  }
+#endif
+}
 
 struct ChosenScalerPolicy : Float16ScaledPolicy {
   static constexpr std::string_view name = "float16, chosen scaler";

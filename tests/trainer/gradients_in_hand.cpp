@@ -26,7 +26,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 
 TheTrainer trainer_of(const std::vector<std::int64_t>& sizes, TheTrainer::Options options = {}) {
-  ChosenScaler::options = {.initial_scale = 1024};
+  choose_scaler({.initial_scale = 1024});
   return TheTrainer(GivenGradients(sizes), {.learning_rate = 1}, std::move(options));
 }
 

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <string>
 #include <string_view>
 
+#include <halfstep/device/forbidden_memory.hpp>
 #include <halfstep/device/services.hpp>
 #include <halfstep/error.hpp>
 
@@ -36,26 +38,34 @@ class Host {
 
   /// Uninitialised memory aligned to `alignment`; never null. Throws DeviceError when there is none.
   ///
-  /// One block after the other begins at another place of a page. Left to the allocator large ones all begin at the same,
-  /// and the first-level cache of AMD's Zen tells lines at one place of a page apart by a hash of their addresses (Lipp et
-  /// al., "Take A Way", 2020, section 3) that is often equal then: a pass over several arrays reads each line again and
-  /// again.
+  /// Blocks begin at a page's sixteen places in turn, which takes up to 4 KiB more of each. Left to the allocator large
+  /// ones all begin at the same place; the first-level cache of AMD's Zen tells lines at one place of a page apart by a
+  /// hash of their addresses (Lipp et al., "Take A Way", 2020, section 3) that is often equal then, and a pass over
+  /// several arrays reads each line again and again.
   void* allocate(std::size_t bytes) {
-    place_ = (place_ + 5) % places;
+    place_ = (place_ + 5) % places;  // neighbours in time lie five places apart
     const std::size_t skipped = alignment * (1 + place_);
-    void* const base = ::operator new(skipped + bytes, std::align_val_t{alignment}, std::nothrow);
+    const bool fits = bytes <= (std::numeric_limits<std::size_t>::max)() - skipped;
+    void* const base = fits ? ::operator new(skipped + bytes, std::align_val_t{alignment}, std::nothrow) : nullptr;
     if (base == nullptr) {
       throw DeviceError("host: no memory for " + std::to_string(bytes) +
                         " bytes; use a smaller model, batch or window");
     }
     std::byte* const memory = static_cast<std::byte*>(base) + skipped;
+    // In front of the block, for deallocate.
     std::memcpy(memory - sizeof skipped, &skipped, sizeof skipped);
+    detail::forbid(base, skipped);
     return memory;
   }
+  /// Requires memory that `allocate` gave, or null.
   void deallocate(void* memory) noexcept {
+    if (memory == nullptr) return;
+    std::byte* const block = static_cast<std::byte*>(memory);
     std::size_t skipped = 0;
-    std::memcpy(&skipped, static_cast<std::byte*>(memory) - sizeof skipped, sizeof skipped);
-    ::operator delete(static_cast<std::byte*>(memory) - skipped, std::align_val_t{alignment});
+    detail::allow(block - sizeof skipped, sizeof skipped);
+    std::memcpy(&skipped, block - sizeof skipped, sizeof skipped);
+    detail::allow(block - skipped, skipped);
+    ::operator delete(block - skipped, std::align_val_t{alignment});
   }
 
   void clear(void* memory, std::size_t bytes) {

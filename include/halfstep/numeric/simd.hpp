@@ -33,8 +33,8 @@
 
 namespace halfstep::detail {
 
-/// Asks the caches for what lies `bytes` behind `from`: a hint, which does nothing where there is no memory. For a pass over
-/// one array, whose pages are no neighbours in memory, so that the hardware's own guesses end with each.
+/// Asks the caches for what lies `bytes` beyond `from`: a hint, which does nothing where there is no memory. For a pass
+/// over one array, whose pages are no neighbours in memory, so that the hardware's own guesses end with each.
 HALFSTEP_INLINE inline void prefetch([[maybe_unused]] const void* from, [[maybe_unused]] std::size_t bytes) {
 #if defined(__GNUC__)
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes));

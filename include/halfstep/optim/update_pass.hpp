@@ -65,12 +65,13 @@ struct UpdateChunk {
   using Facts = UpdateFacts<typename Optimizer::Coefficients>;
 
   /// Elements that are updated before their working copies are written: few enough to be still in the first-level
-  /// cache, for the copy is a pass of its own, which has the CPU's conversion instructions, and to spread the copy's writes
-  /// among the reads.
+  /// cache, for the copy is a pass of its own, which has the CPU's conversion instructions, and to spread the copy's
+  /// writes among the reads.
   static constexpr std::int64_t block = 256;
 
-  /// One element. Plain pointers and a function of its own: g++ vectorises the loop around it only so. All is read before
-  /// anything is written: the compiler cannot know that the arrays are apart.
+  /// One element. Plain pointers and a function of its own: g++ vectorises the loop around it only so. The moments are
+  /// taken by value, so that all is read before anything is written: the compiler does not know that the arrays are
+  /// apart.
   template <class... Moments>
   HALFSTEP_INLINE HALFSTEP_HOST_DEVICE static void update_element(std::int64_t i, const float* gradient, float* master,
                                              const Facts& step, const ParameterOptions& parameter,

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -17,6 +19,7 @@
 #include <halfstep/trainer/memory.hpp>
 #include <halfstep/trainer/options.hpp>
 #include <halfstep/trainer/report_of.hpp>
+#include <halfstep/trainer/skip_findings.hpp>
 #include <halfstep/trainer/step_passes.hpp>
 #include <halfstep/trainer/step_record.hpp>
 #include <halfstep/trainer/step_ticket.hpp>
@@ -125,8 +128,8 @@ class TrainerCore final : public ClosedWindow,
     heard_position_ = record.state.schedule_position;
     options_.seed = seed;
     random_passes_ = random_passes;
-    last_window_ = {};
-    forget_findings();
+    findings_.forget_last_window();
+    findings_.forget();
   }
 
   Record record() const {
@@ -186,33 +189,26 @@ class TrainerCore final : public ClosedWindow,
   /// How skipped windows are explained; null, as at first, if they are not.
   void explain_with(const SkipExplainer<TrainerCore>* explainer) {
     hear_all();
-    explainer_ = explainer;
-    forget_findings();
+    findings_.explain_with(explainer);
   }
   /// Explains the micro-batch that was just added, if the window is not finite from here on: while the batch is there.
   template <class Batch>
   void look(const Batch& batch) {
-    if (explainer_ == nullptr || looked_at_ + 1 != micro_batches_) return;
+    if (!findings_.wants(micro_batches_)) return;
     measure();
-    ++looked_at_;
     const Record now = record();
-    if (finding_ != nullptr || (now.facts.loss_finite && now.facts.gradients_finite)) return;
-    try {
-      finding_ = explainer_->look(*this, BatchView<TrainerCore>::of(batch),
-                                  {.attempt = now.state.attempts + 1,
-                                   .skip_cause = now.facts.loss_finite ? SkipCause::gradient : SkipCause::loss,
-                                   .scale = now.state.scaler.scale,
-                                   .normalizer = now.window.normalizer,
-                                   .first_random_pass = random_passes_ - static_cast<std::uint64_t>(micro_batches_),
-                                   .micro_batches = micro_batches_});
-    } catch (...) {  // no memory for it: the micro-batch was added all the same
-    }
+    findings_.look(*this, batch, now.facts,
+                   {.attempt = now.state.attempts + 1,
+                    .scale = now.state.scaler.scale,
+                    .normalizer = now.window.normalizer,
+                    .first_random_pass = random_passes_ - static_cast<std::uint64_t>(micro_batches_),
+                    .micro_batches = micro_batches_});
   }
 
   /// The window that was just skipped; else the one that a batch of now would belong to.
   WindowFacts window_to_diagnose() {
     hear_all();
-    if (last_window_.attempt > 0) return last_window_;
+    if (findings_.last_window().attempt > 0) return findings_.last_window();
     const Record now = record();
     return {.scale = now.state.scaler.scale,
             .normalizer = now.window.normalizer,
@@ -271,7 +267,7 @@ class TrainerCore final : public ClosedWindow,
       if (reports_.full()) hear_next();
       auto pending = reports_.send(record_.data(), first_random_pass);
       // What was found about this window is gone when this call returns.
-      explainer_ != nullptr ? hear_all() : hear_what_has_arrived();
+      findings_.explains() ? hear_all() : hear_what_has_arrived();
       return StepTicket(this->shared_from_this(), std::move(pending));
     }
   }
@@ -360,7 +356,7 @@ class TrainerCore final : public ClosedWindow,
   void forget_window() noexcept {
     store_.clear_gradients();
     micro_batches_ = 0;
-    forget_findings();
+    findings_.forget();
     closed_ = false;
     is_measured_ = false;
   }
@@ -445,39 +441,13 @@ class TrainerCore final : public ClosedWindow,
   StepReport describe(const Record& record, std::uint64_t first_random_pass, std::string& stop) {
     StepReport report = report_of(record.decision, record.decided, record.facts, store_.infos());
     heard_position_ = report.schedule_position;
-    remember(record, first_random_pass);
-    const std::string explanation = explain(report);
+    findings_.remember(record, first_random_pass);
+    const std::string explanation = findings_.explain(report);
     if (Policy::stop_after_skips > 0 && report.outcome == Outcome::skipped &&
         report.skipped_in_a_row >= Policy::stop_after_skips) {
       stop = stop_message(report) + explanation;
     }
     return report;
-  }
-
-  void remember(const Record& record, std::uint64_t first_random_pass) {
-    last_window_ = {};
-    if (record.decision.outcome != Outcome::skipped) return;
-    last_window_ = {.attempt = record.decision.next.attempts,
-                    .skip_cause = record.decision.skip_cause,
-                    .scale = record.decision.scale_used,
-                    .normalizer = record.decided.normalizer,
-                    .first_random_pass = first_random_pass,
-                    .micro_batches = record.decided.micro_batches};
-  }
-
-  std::string explain(StepReport& report) noexcept {
-    if (report.outcome != Outcome::skipped || finding_ == nullptr) return {};
-    try {
-      const std::string text = explainer_->tell(*finding_, last_window_, report.loss);
-      report.diagnosis = finding_;
-      return "\n" + text;
-    } catch (...) {  // no memory for it: the step was taken all the same
-      return {};
-    }
-  }
-  void forget_findings() noexcept {
-    finding_.reset();
-    looked_at_ = 0;
   }
 
   BasicTrainerOptions<D> options_;
@@ -491,12 +461,7 @@ class TrainerCore final : public ClosedWindow,
   std::int64_t micro_batches_ = 0;
   /// Training passes so far: with the seed, all that random operations depend on.
   std::uint64_t random_passes_ = 0;
-  /// The window before this one, if it was skipped.
-  WindowFacts last_window_;
-  /// If skips are explained: how, how many micro-batches of this window were looked at, and what was found.
-  const SkipExplainer<TrainerCore>* explainer_ = nullptr;
-  std::int64_t looked_at_ = 0;
-  std::shared_ptr<Diagnosis> finding_;
+  SkipFindings<TrainerCore> findings_;
   bool closed_ = false;
   bool captures_ = false;
   /// Are the facts those of the window as it is now?
