@@ -31,4 +31,6 @@ if(HALFSTEP_HAS_THREAD_SANITIZER)
   list(FILTER cuda_files EXCLUDE REGEX "^cuda/teams")
   halfstep_tsan_test(tsan.cuda.teams halfstep_emulated ${team_files} $<TARGET_OBJECTS:halfstep_cuda_double>)
 endif()
-halfstep_tests(emulated ${cuda_files})
+# Scenarios that name no device train on this one.
+file(GLOB scenario_files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS scenarios/training_*.cpp)
+halfstep_tests(emulated ${cuda_files} ${scenario_files})
