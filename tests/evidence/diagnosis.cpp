@@ -2,8 +2,10 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/halfstep.hpp>
+#include <halfstep/state/checkpoints.hpp>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -246,6 +248,30 @@ BOOST_AUTO_TEST_CASE(a_diagnosis_of_what_was_not_in_the_window_is_refused) {
   trainer.step(points);
   BOOST_TEST(trainer.diagnose(bad).attempt == 0);
   BOOST_TEST(trainer.diagnose(points).finite());
+}
+
+BOOST_AUTO_TEST_CASE(after_a_checkpoint_is_taken_over_the_skip_of_the_run_before_is_forgotten) {
+  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
+  const StateFile start = capture(trainer);
+  Points bad(4, 4, 3);
+  bad.inputs[0] = std::numeric_limits<float>::infinity();
+  trainer.step(bad);
+  BOOST_TEST(trainer.diagnose(bad).attempt == 1);
+  restore(trainer, start);
+  BOOST_TEST(trainer.diagnose(bad).attempt == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_window_that_was_mended_by_hand_is_applied_and_explains_nothing) {
+  Trainer<GivenGradients, SGD, HalfPolicy> trainer(GivenGradients({2}, true), {.learning_rate = 1});
+  trainer.diagnose_skips();
+  const GivenBatch bad{{{std::numeric_limits<float>::quiet_NaN(), 0.25f}}};
+  trainer.accumulate(bad);
+  auto gradients = trainer.close_window().unscale();
+  gradients.for_each([](std::string_view, Tensor<float> gradient) { gradient[0] = 3.0f; });
+  const StepReport report = trainer.apply(std::move(gradients)).report();
+  BOOST_TEST(report.applied());
+  BOOST_TEST(report.diagnosis == nullptr);
+  BOOST_TEST(trainer.step(bad).report().diagnosis != nullptr);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
