@@ -37,3 +37,5 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+
+#include "support/lean_checks.hpp"
