@@ -1,8 +1,8 @@
-#include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/error.hpp>
 #include <halfstep/nn/attention.hpp>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -20,7 +20,6 @@ using namespace halfstep::test;
 
 namespace {
 
-using Policies = boost::mpl::list<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 using Numbers = std::vector<double>;
 using Case = AttentionCase;
 template <class Policy>
@@ -54,13 +53,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(large_scores_do_not_overflow, Policy, Policies) {
   BOOST_TEST(values.gradient == (std::vector<float>{1.0f, 0.0f}));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_lies_behind_a_sequence_is_not_read, Policy, Policies) {
-  using T = typename Policy::compute_type;
+BOOST_AUTO_TEST_CASE(what_lies_behind_a_sequence_is_not_read) {
   const Case c{2, 12, 12, 2, 1, 3, false, 0, {5, 12}};
-  Run<Policy> clean(c), dirty(c);
+  Run<BFloat16Policy> clean(c), dirty(c);
   for (std::int64_t i = 5 * 3; i < 12 * 3; ++i) {
-    dirty.k.values[static_cast<std::size_t>(i)] = T(std::numeric_limits<float>::quiet_NaN());
-    dirty.v.values[static_cast<std::size_t>(i)] = T(std::numeric_limits<float>::infinity());
+    dirty.k.values[static_cast<std::size_t>(i)] = bfloat16(std::numeric_limits<float>::quiet_NaN());
+    dirty.v.values[static_cast<std::size_t>(i)] = bfloat16(std::numeric_limits<float>::infinity());
   }
   clean(c);
   dirty(c);
@@ -74,7 +72,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_lies_behind_a_sequence_is_not_read, Policy, P
 // A mask made by adding the largest negative number of a 16-bit type overflows to -inf, and a row of those is
 // NaN.
 BOOST_AUTO_TEST_CASE_TEMPLATE(masked_scores_of_minus_20_give_zeros_and_the_rest_its_probability, Policy,
-                              Policies) {
+                              Only16Bits) {
   using T = typename Policy::compute_type;
   const auto run = [](const std::vector<float>& scores, const std::vector<std::int64_t>& lengths,
                       const std::vector<float>& expected) {
@@ -101,14 +99,13 @@ BOOST_AUTO_TEST_CASE(bad_calls_are_refused_with_their_values) {
   auto& tape = session.tape;
   const std::vector<float> numbers(2 * 5 * 24, 0.0f);
   const auto tensor = [&](Shape shape) { return Tensor<const float>(numbers.data(), shape); };
-  const auto configuration = [&](AttentionOptions options, const std::vector<std::string>& parts) {
+  const auto configuration = [&](AttentionOptions options, std::initializer_list<const char*> parts) {
     for (const bool packed : {true, false}) {
-      const std::string message = refusal<ConfigurationError>([&] {
-        const auto x = tensor({2, 5, 12});
-        packed ? attention(tape, x, options) : attention(tape, x, x, x, options);
-      });
-      for (const std::string& part : parts)
-        BOOST_TEST(holds(message, part), part << " is not in " << message);
+      check_holds(refusal<ConfigurationError>([&] {
+                    const auto x = tensor({2, 5, 12});
+                    packed ? attention(tape, x, options) : attention(tape, x, x, x, options);
+                  }),
+                  parts);
     }
   };
   configuration({.heads = 0}, {"heads is 0"});
@@ -121,12 +118,14 @@ BOOST_AUTO_TEST_CASE(bad_calls_are_refused_with_their_values) {
   configuration({.heads = 4, .scale = std::numeric_limits<float>::quiet_NaN()}, {"scale is NaN"});
 
   const auto shape = [&](const std::vector<Shape>& shapes, AttentionOptions options,
-                         const std::vector<std::string>& parts) {
-    const std::string message = refusal<ShapeError>([&] {
-      shapes.size() == 1 ? attention(tape, tensor(shapes[0]), options)
-                         : attention(tape, tensor(shapes[0]), tensor(shapes[1]), tensor(shapes[2]), options);
-    });
-    for (const std::string& part : parts) BOOST_TEST(holds(message, part), part << " is not in " << message);
+                         std::initializer_list<const char*> parts) {
+    check_holds(
+        refusal<ShapeError>([&] {
+          shapes.size() == 1
+              ? attention(tape, tensor(shapes[0]), options)
+              : attention(tape, tensor(shapes[0]), tensor(shapes[1]), tensor(shapes[2]), options);
+        }),
+        parts);
   };
   shape({{2, 5, 10}, {2, 5, 10}, {2, 5, 10}}, {.heads = 4}, {"[2, 5, 10]", "4 heads over 4"});
   shape({{2, 5, 12}, {2, 5, 12}, {2, 5, 12}}, {.heads = 4, .key_value_heads = 2}, {"4 heads over 2"});

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdint>
@@ -8,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "support/refusal.hpp"
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
@@ -17,8 +17,6 @@ using namespace halfstep;
 using namespace halfstep::test;
 
 namespace {
-
-using Policies = boost::mpl::list<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 
 /// The sum over the rows of -sum_k q_k log p_k, in double.
 double reference_loss(const std::vector<double>& logits, const std::vector<std::int64_t>& labels,
@@ -67,19 +65,6 @@ std::vector<std::int64_t> some_labels(std::int64_t rows, std::int64_t classes, b
 template <class L>
 Tensor<const L> view(const std::vector<L>& labels) {
   return {labels.data(), {static_cast<std::int64_t>(labels.size())}};
-}
-
-template <class Function>
-void check_shape_error(const Function& call, const std::vector<std::string>& texts) {
-  BOOST_CHECK_EXCEPTION(call(), ShapeError, [&](const ShapeError& error) {
-    for (const std::string& text : texts) {
-      if (std::string(error.what()).find(text) == std::string::npos) {
-        BOOST_TEST_MESSAGE("\"" << text << "\" is not in \"" << error.what() << "\"");
-        return false;
-      }
-    }
-    return true;
-  });
 }
 
 }  // namespace
@@ -135,13 +120,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(large_logits_neither_overflow_nor_lose_digits, Pol
   Session<Policy> session;
   // Near 32768 the types' numbers lie 2^-8, 32 and 256 apart: these are in all of them.
   Watched<T> x({3, 3}, {32768.0f, 32768.0f, 0.0f, -32768.0f, -32768.0f, -32768.0f, 256.0f, 256.0f, 258.0f});
-  const std::vector<int> labels{0, 1, 2};
+  const std::vector<std::int64_t> labels{0, 1, 2};
   const Loss loss = cross_entropy(session.tape, watch(session.tape, x), view(labels));
   session.backward(loss.sum);
-  const std::vector<std::int64_t> same(labels.begin(), labels.end());
-  check_close(floats(loss.sum.value()), std::vector<double>{reference_loss(x.exact(), same, 3, 0, -100)},
+  check_close(floats(loss.sum.value()), std::vector<double>{reference_loss(x.exact(), labels, 3, 0, -100)},
               float_tolerance);
-  check_close(x.gradient, reference_gradient(x.exact(), same, 3, 0, -100), tolerance_of<T>);
+  check_close(x.gradient, reference_gradient(x.exact(), labels, 3, 0, -100), tolerance_of<T>);
 }
 
 BOOST_AUTO_TEST_CASE(the_incoming_gradient_scales_in_float_before_the_one_rounding) {
@@ -149,18 +133,17 @@ BOOST_AUTO_TEST_CASE(the_incoming_gradient_scales_in_float_before_the_one_roundi
   Session<Float16ScaledPolicy> session;
   const float logit = -17.328125f;
   Watched<float16> x({1, 2}, {logit, 0.0f});
-  const std::vector<int> labels{1};
+  const std::vector<std::int64_t> labels{1};
   const Loss loss = cross_entropy(session.tape, watch(session.tape, x), view(labels));
   session.backward(loss.sum, 65536.0f);
   const double p = 1 / (1 + std::exp(-x.exact()[0]));
   check_close(std::vector<float>{x.gradient[0]}, std::vector<double>{65536 * p}, float16_tolerance);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_batch_of_ignored_rows_counts_nothing, Policy, Policies) {
-  using T = typename Policy::compute_type;
+BOOST_AUTO_TEST_CASE(a_batch_of_ignored_rows_counts_nothing) {
   for (const float smoothing : {0.0f, 0.1f}) {
-    Session<Policy> session;
-    Watched<T> x({2, 3}, {1.0f, std::numeric_limits<float>::infinity(), 3.0f, 4.0f, 5.0f, 6.0f});
+    Session<Float16ScaledPolicy> session;
+    Watched<float16> x({2, 3}, {1.0f, std::numeric_limits<float>::infinity(), 3.0f, 4.0f, 5.0f, 6.0f});
     const std::vector<std::int64_t> labels{-100, -100};
     const Loss loss =
         cross_entropy(session.tape, watch(session.tape, x), view(labels), {.label_smoothing = smoothing});
@@ -171,10 +154,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_batch_of_ignored_rows_counts_nothing, Policy, Po
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(logits_read_by_two_losses_get_both_gradients, Policy, Policies) {
-  using T = typename Policy::compute_type;
-  Session<Policy> session;
-  Watched<T> x({3, 4}, random_numbers(12, -1.0f, 1.0f));
+BOOST_AUTO_TEST_CASE(logits_read_by_two_losses_get_both_gradients) {
+  Session<Float16ScaledPolicy> session;
+  Watched<float16> x({3, 4}, random_numbers(12, -1.0f, 1.0f));
   const std::vector<std::int64_t> first{0, 1, -100}, second{3, -100, 2};
   const auto input = watch(session.tape, x);
   const Loss one = cross_entropy(session.tape, input, view(first));
@@ -183,7 +165,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(logits_read_by_two_losses_get_both_gradients, Poli
   auto expected = reference_gradient(x.exact(), first, 4, 0, -100);
   const auto other = reference_gradient(x.exact(), second, 4, 0, -100);
   for (std::size_t i = 0; i < 12; ++i) expected[i] += other[i];
-  check_close(x.gradient, expected, tolerance_of<T>.over(2));
+  check_close(x.gradient, expected, float16_tolerance.over(2));
 }
 
 BOOST_AUTO_TEST_CASE(labels_of_every_integer_type_mean_the_same) {
@@ -214,12 +196,11 @@ BOOST_AUTO_TEST_CASE(inference_gives_the_loss_and_records_nothing) {
   check_close(floats(loss.sum.value()), std::vector<double>{std::log(1 + std::exp(1.0))}, float_tolerance);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, Policies) {
-  using T = typename Policy::compute_type;
+BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
   const auto labels = some_labels(20011, 10, true);
   const auto [one, two] = with_one_and_two_threads([&] {
-    Session<Policy> session;
-    Watched<T> x({20011, 10}, random_numbers(200110, -3.0f, 3.0f));
+    Session<Float16ScaledPolicy> session;
+    Watched<float16> x({20011, 10}, random_numbers(200110, -3.0f, 3.0f));
     const Loss loss =
         cross_entropy(session.tape, watch(session.tape, x), view(labels), {.label_smoothing = 0.1f});
     session.backward(loss.sum);
@@ -234,24 +215,19 @@ BOOST_AUTO_TEST_CASE(bad_labels_and_batches_are_refused_with_their_values) {
   const std::vector<float> logits(12, 0.0f);
   const Tensor<const float> x(logits.data(), {4, 3});
   const std::vector<std::int64_t> too_large{0, 1, 3, 2}, negative{0, -1, 1, 1}, too_few{0, 1, 2}, none;
-  check_shape_error([&] { cross_entropy(tape, x, view(too_large)); },
-                    {"label 3 at position 2", "[0, 3)", "[4, 3]", "ignore_index is -100"});
-  check_shape_error([&] { cross_entropy(tape, x, view(negative)); }, {"label -1 at position 1"});
-  check_shape_error([&] { cross_entropy(tape, x, view(negative), {.ignore_index = -2}); },
-                    {"ignore_index is -2"});
-  check_shape_error([&] { cross_entropy(tape, x, view(too_few)); }, {"[4, 3]", "4 rows", "3 labels"});
-  check_shape_error(
-      [&] {
-        cross_entropy(tape, Tensor<const float>(logits.data(), {0, 3}), view(none));
-      },
-      {"empty batch", "[0, 3]"});
-  check_shape_error(
-      [&] {
-        cross_entropy(tape, Tensor<const float>(logits.data(), {4, 0}), view(too_large));
-      },
-      {"empty batch", "[4, 0]"});
-  check_shape_error([&] { cross_entropy(tape, Tensor<const float>(logits.data(), Shape()), view(too_few)); },
-                    {"scalar"});
+  const auto refused = [&](const Shape& shape, const std::vector<std::int64_t>& labels,
+                           CrossEntropyOptions options = {}) {
+    return refusal<ShapeError>(
+        [&] { cross_entropy(tape, Tensor<const float>(logits.data(), shape), view(labels), options); });
+  };
+  check_holds(refused({4, 3}, too_large),
+              {"label 3 at position 2", "[0, 3)", "[4, 3]", "ignore_index is -100"});
+  check_holds(refused({4, 3}, negative), {"label -1 at position 1"});
+  check_holds(refused({4, 3}, negative, {.ignore_index = -2}), {"ignore_index is -2"});
+  check_holds(refused({4, 3}, too_few), {"[4, 3]", "4 rows", "3 labels"});
+  check_holds(refused({0, 3}, none), {"empty batch", "[0, 3]"});
+  check_holds(refused({4, 0}, too_large), {"empty batch", "[4, 0]"});
+  check_holds(refused(Shape(), too_few), {"scalar"});
   for (const float smoothing : {-0.1f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
     BOOST_CHECK_THROW(cross_entropy(tape, x, view(too_few), {.label_smoothing = smoothing}),
                       ConfigurationError);

@@ -14,8 +14,6 @@ BOOST_AUTO_TEST_SUITE(dropout_tests)
 using namespace halfstep;
 using namespace halfstep::test;
 
-using Policies = std::tuple<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
-
 // Longer than a chunk and no multiple of four.
 constexpr std::int64_t count = 2 * compute::chunk_size + 7;
 

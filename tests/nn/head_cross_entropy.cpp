@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdint>
@@ -7,6 +6,7 @@
 #include <halfstep/nn/cross_entropy.hpp>
 #include <halfstep/nn/head_cross_entropy.hpp>
 #include <halfstep/nn/linear.hpp>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <tuple>
@@ -21,8 +21,6 @@ using namespace halfstep;
 using namespace halfstep::test;
 
 namespace {
-
-using Policies = boost::mpl::list<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 
 struct Head {
   Linear layer;
@@ -101,7 +99,7 @@ BOOST_AUTO_TEST_CASE(gradients_match_central_differences) {
   constexpr std::size_t rows = 5, width = 3, classes = 4;
   Session<Float32Policy, Head> session(head(width, classes));
   Watched<float> x({rows, width}, random_numbers(rows * width, -2.0f, 2.0f));
-  const std::vector<std::int32_t> labels{3, -7, 0, 2, 2};
+  const std::vector<std::int64_t> labels{3, -7, 0, 2, 2};
   const Loss loss =
       head_cross_entropy(session.tape, watch(session.tape, x), session.model.layer.weight, view(labels),
                          {.ignore_index = -7, .label_smoothing = 0.2f, .rows_at_once = 2});
@@ -131,12 +129,10 @@ BOOST_AUTO_TEST_CASE(gradients_match_central_differences) {
               float_tolerance.over(rows));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(hidden_values_and_a_weight_that_two_losses_read_get_both_gradients, Policy,
-                              Policies) {
-  using T = typename Policy::compute_type;
+BOOST_AUTO_TEST_CASE(hidden_values_and_a_weight_that_two_losses_read_get_both_gradients) {
   const auto run = [](int uses) {
-    Session<Policy, Head> session(head(7, 11));
-    Watched<T> x({9, 7}, random_numbers(63, -1.0f, 1.0f));
+    Session<Float16ScaledPolicy, Head> session(head(7, 11));
+    Watched<float16> x({9, 7}, random_numbers(63, -1.0f, 1.0f));
     const auto labels = some_labels(9, 11);
     const auto hidden = watch(session.tape, x);
     const auto use = [&] {
@@ -152,7 +148,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(hidden_values_and_a_weight_that_two_losses_read_ge
   };
   auto twice = run(1);
   for (float& value : twice) value *= 2;
-  check_close(run(2), twice, tolerance_of<T>.over(9));
+  check_close(run(2), twice, float16_tolerance.over(9));
 }
 
 BOOST_AUTO_TEST_CASE(what_wants_no_gradient_gets_none) {
@@ -178,9 +174,9 @@ BOOST_AUTO_TEST_CASE(what_wants_no_gradient_gets_none) {
   BOOST_TEST(!loss.sum.requires_gradient());
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_batch_of_ignored_rows_counts_nothing, Policy, Policies) {
-  Session<Policy, Head> session(head(2, 3));
-  Watched<typename Policy::compute_type> x({5, 2}, random_numbers(10, -1.0f, 1.0f));
+BOOST_AUTO_TEST_CASE(a_batch_of_ignored_rows_counts_nothing) {
+  Session<Float16ScaledPolicy, Head> session(head(2, 3));
+  Watched<float16> x({5, 2}, random_numbers(10, -1.0f, 1.0f));
   const std::vector<std::int64_t> labels(5, -100);
   const Loss loss = head_cross_entropy(session.tape, watch(session.tape, x), session.model.layer.weight,
                                        view(labels), {.label_smoothing = 0.1f, .rows_at_once = 2});
@@ -222,9 +218,9 @@ BOOST_AUTO_TEST_CASE(bad_calls_are_refused_with_their_values) {
   const std::vector<float> numbers(12, 0.0f);
   const Tensor<const float> x(numbers.data(), {4, 3});
   const std::vector<std::int64_t> labels{0, 1, 4, 2}, too_large{0, 1, 5, 2}, too_few{0, 1};
-  const auto check = [](const std::string& message, const std::vector<std::string>& parts) {
-    BOOST_TEST(holds(message, "head_cross_entropy: "), message);
-    for (const std::string& part : parts) BOOST_TEST(holds(message, part), part << " is not in " << message);
+  const auto check = [](const std::string& message, std::initializer_list<const char*> parts) {
+    check_holds(message, {"head_cross_entropy: "});
+    check_holds(message, parts);
   };
   check(refusal<ShapeError>([&] { head_cross_entropy(tape, x, weight, view(too_large)); }),
         {"label 5 at position 2", "[0, 5)", "[4, 5]"});

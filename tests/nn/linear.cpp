@@ -1,4 +1,3 @@
-#include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <halfstep/error.hpp>
@@ -7,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "support/refusal.hpp"
 #include "support/tape.hpp"
 #include "support/tolerance.hpp"
 
@@ -16,8 +16,6 @@ using namespace halfstep;
 using namespace halfstep::test;
 
 namespace {
-
-using Policies = boost::mpl::list<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 
 template <class Layer = Linear>
 struct OneLayer {
@@ -134,7 +132,7 @@ BOOST_AUTO_TEST_CASE(gradients_match_central_differences) {
               numeric_gradient(b, [&](const auto& v) { return loss(x, w, v); }), float_tolerance.over(6));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(gradients_add_up_where_input_and_layer_are_used_twice, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(gradients_add_up_where_input_and_layer_are_used_twice, Policy, FloatAnd16Bits) {
   using T = typename Policy::compute_type;
   Session<Policy, OneLayer<>> session;
   // Powers of two and small integers: exact in every type.
@@ -171,7 +169,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(gradients_add_up_where_input_and_layer_are_used_tw
   BOOST_TEST(session.gradient("layer.bias") == first);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_kept_in_float_and_rounded_once, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_kept_in_float_and_rounded_once, Policy, Only16Bits) {
   using T = typename Policy::compute_type;
   // 4096 ones: a float16 sum would stall at 2048, a bfloat16 one at 256.
   Session<Policy, OneLayer<>> session(OneLayer<>{Linear{4096, 1}});
@@ -190,12 +188,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_kept_in_float_and_rounded_once, Policy, P
   BOOST_TEST(tall.gradient("layer.bias")[0] == 4096.0f);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(frozen_parameters_get_no_gradient, Policy, Policies) {
-  using T = typename Policy::compute_type;
+BOOST_AUTO_TEST_CASE(frozen_parameters_get_no_gradient) {
   OneLayer<> model;
   model.layer.weight.frozen = true;
-  Session<Policy, OneLayer<>> session(model);
-  Watched<T> x({1, 3}, {1.0f, 2.0f, 3.0f});
+  Session<BFloat16Policy, OneLayer<>> session(model);
+  Watched<bfloat16> x({1, 3}, {1.0f, 2.0f, 3.0f});
   session.backward(
       weighted_sum(session.tape, session.model.layer(session.tape, watch(session.tape, x)), {1.0f, 1.0f}));
   BOOST_TEST(!session.has_gradient("layer.weight"));
@@ -203,7 +200,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(frozen_parameters_get_no_gradient, Policy, Policie
   BOOST_TEST(x.visits == 1);
 
   model.layer.bias.frozen = true;
-  Session<Policy, OneLayer<>> all_frozen(model);
+  Session<BFloat16Policy, OneLayer<>> all_frozen(model);
   const std::vector<float> values{1.0f, 2.0f, 3.0f};
   const auto y = all_frozen.model.layer(all_frozen.tape, Tensor<const float>(values.data(), {1, 3}));
   BOOST_TEST(!y.requires_gradient());
@@ -225,8 +222,8 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_layer_that_is_gone_before_the_backward_pass_is_
   BOOST_TEST(same.gradient == x.gradient, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(inference_records_nothing_and_computes_the_same, Policy, Policies) {
-  Case<Policy> test({5, 7}, 3, {});
+BOOST_AUTO_TEST_CASE(inference_records_nothing_and_computes_the_same) {
+  Case<BFloat16Policy> test({5, 7}, 3, {});
   auto& tape = test.session.tape;
   const std::vector<float> trained = floats(test.forward().value());
   tape.begin(Pass::inference);
@@ -256,7 +253,7 @@ BOOST_AUTO_TEST_CASE(a_batch_without_rows_gives_a_result_without_rows) {
   BOOST_TEST(test.session.gradient("layer.weight") == std::vector<float>(6, 0.0f));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, FloatAnd16Bits) {
   const auto [one, two] = with_one_and_two_threads([] {
     Case<Policy> test({817, 67}, 131, {});
     const auto y = test.forward();
@@ -274,24 +271,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Polic
 BOOST_AUTO_TEST_CASE(inputs_of_another_width_are_refused_by_name_of_both_shapes) {
   Session<Float32Policy, OneLayer<>> session;
   const std::vector<float> values(8, 0.0f);
-  const auto refused = [](const ShapeError& error) {
-    const std::string text = error.what();
-    return text.find("[2, 3]") != std::string::npos && text.find("[2, 4]") != std::string::npos &&
-           text.find("Linear{4, 2}") != std::string::npos;
+  const auto refused = [&](const Shape& shape) {
+    return refusal<ShapeError>(
+        [&] { session.model.layer(session.tape, Tensor<const float>(values.data(), shape)); });
   };
-  BOOST_CHECK_EXCEPTION(session.model.layer(session.tape, Tensor<const float>(values.data(), {2, 4})),
-                        ShapeError, refused);
-  BOOST_CHECK_THROW(session.model.layer(session.tape, Tensor<const float>(values.data(), Shape())),
-                    ShapeError);
-  BOOST_CHECK_EXCEPTION(Linear(0, 2), ConfigurationError, [](const ConfigurationError& error) {
-    return std::string(error.what()).find("Linear{0, 2}") != std::string::npos;
-  });
-  BOOST_CHECK_THROW(Linear(3, -1), ConfigurationError);
+  check_holds(refused({2, 4}), {"[2, 3]", "[2, 4]", "Linear{4, 2}"});
+  check_holds(refused(Shape()), {"[]"});
+  check_holds(refusal<ConfigurationError>([] { Linear(0, 2); }), {"Linear{0, 2}"});
+  check_holds(refusal<ConfigurationError>([] { Linear(3, -1); }), {"Linear{3, -1}"});
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(one_layer_can_compute_in_float_whatever_the_policy, Policy, Policies) {
-  Session<Policy, OneLayer<ComputeIn<float, Linear>>> session;
-  Watched<typename Policy::compute_type> x({2, 3}, random_numbers(6, -1.0f, 1.0f));
+BOOST_AUTO_TEST_CASE(one_layer_can_compute_in_float_whatever_the_policy) {
+  Session<Float16ScaledPolicy, OneLayer<ComputeIn<float, Linear>>> session;
+  Watched<float16> x({2, 3}, random_numbers(6, -1.0f, 1.0f));
   const auto y = session.model.layer(session.tape, watch(session.tape, x));
   static_assert(std::is_same_v<decltype(y), const Variable<float>>);
   const std::vector<float> dy{1.0f, -2.0f, 0.5f, 0.25f};
@@ -302,7 +294,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(one_layer_can_compute_in_float_whatever_the_policy
   check_close(floats(y.value()), expected.y, float_tolerance.over(3));
   check_close(session.gradient("layer.weight"), expected.dw, float_tolerance.over(2));
   check_close(session.gradient("layer.bias"), expected.db, float_tolerance.over(2));
-  check_close(x.gradient, expected.dx, tolerance_of<typename Policy::compute_type>.over(2));
+  check_close(x.gradient, expected.dx, float16_tolerance.over(2));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

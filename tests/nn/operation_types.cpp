@@ -7,6 +7,7 @@
 #include <fstream>
 #include <halfstep/halfstep.hpp>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -17,11 +18,6 @@ using namespace halfstep;
 
 namespace operation_types_test {
 
-template <class T>
-std::string type_name() {
-  return std::string(numeric_traits<T>::name);
-}
-
 template <class Result>
 struct ValueOf {
   using type = typename std::remove_cvref_t<Result>::value_type;
@@ -31,34 +27,36 @@ struct ValueOf<Loss> {
   using type = typename decltype(Loss::sum)::value_type;
 };
 
-/// What an operation computes in, sums in and gives.
-template <class Policy, class Compute, class Result>
-std::string cell() {
-  return type_name<Compute>() + " / " + type_name<typename Policy::accumulator_type>() + " / " +
-         type_name<typename ValueOf<Result>::type>();
-}
-
 struct Row {
   /// The operation as it is called, its tag, and the group that the tag belongs to.
-  std::string call, tag, group;
-  std::string cell;
+  std::string_view call, tag, group;
+  /// What it computes in, sums in and gives.
+  std::string_view compute, sums, gives;
+
+  std::string cell() const {
+    return std::string(compute) + " / " + std::string(sums) + " / " + std::string(gives);
+  }
 };
 
 /// An operation that has a type of its own, called with values of the compute type.
 template <class Policy, class Tag, class Result>
-Row row(const std::string& call, const std::string& group = "") {
-  return {call, std::string(halfstep::detail::short_type_name<Tag>()), group,
-          cell<Policy, operation_type<Policy, Tag>, Result>()};
+constexpr Row row(std::string_view call, std::string_view group = "") {
+  return {call,
+          halfstep::detail::short_type_name<Tag>(),
+          group,
+          numeric_traits<operation_type<Policy, Tag>>::name,
+          numeric_traits<typename Policy::accumulator_type>::name,
+          numeric_traits<typename ValueOf<Result>::type>::name};
 }
 
 /// An operation that works in the type of its input, with what it gives for values of the compute type and
 /// for floats.
 template <class Policy, class Tag, class OfCompute, class OfFloat>
-Row row_of_any_type(const std::string& call, const std::string& words) {
+constexpr Row row_of_any_type(std::string_view call, std::string_view words) {
   static_assert(std::is_same_v<typename ValueOf<OfCompute>::type, typename Policy::compute_type>);
   static_assert(std::is_same_v<typename ValueOf<OfFloat>::type, float>);
-  return {call, std::string(halfstep::detail::short_type_name<Tag>()), "",
-          words + " / " + type_name<typename Policy::accumulator_type>() + " / " + words};
+  return {call,  halfstep::detail::short_type_name<Tag>(),                "",
+          words, numeric_traits<typename Policy::accumulator_type>::name, words};
 }
 
 template <class Policy>
@@ -70,9 +68,9 @@ struct Calls {
   static Variable<float> f();
   static Tensor<const std::int32_t> ids();
 
-  static std::vector<Row> rows() {
+  static constexpr std::array<Row, 20> rows() {
     using namespace operation;
-    return {
+    return {{
         row<Policy, Matmul, decltype(std::declval<const Linear&>()(tape(), x()))>("Linear"),
         row<Policy, Matmul, decltype(std::declval<const halfstep::Embedding&>().project(tape(), x()))>(
             "embedding.project"),
@@ -106,21 +104,21 @@ struct Calls {
                         decltype(max_pool2d(tape(), f(), 2))>("max_pool2d", "its input"),
         row_of_any_type<Policy, AveragePool, decltype(average_pool2d(tape(), x(), 2)),
                         decltype(average_pool2d(tape(), f(), 2))>("average_pool2d", "its input"),
-    };
+    }};
   }
 };
 
 /// The table's lines, but for PyTorch's column.
 std::vector<std::string> lines_of_the_types() {
-  const std::array<std::vector<Row>, 3> columns{Calls<Float32Policy>::rows(), Calls<BFloat16Policy>::rows(),
-                                                Calls<Float16ScaledPolicy>::rows()};
+  static constexpr std::array columns{Calls<Float32Policy>::rows(), Calls<BFloat16Policy>::rows(),
+                                      Calls<Float16ScaledPolicy>::rows()};
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < columns[0].size(); ++i) {
     const Row& row = columns[0][i];
     const std::string article = row.group.starts_with('A') ? ", an `" : ", a `";
-    std::string line =
-        "| `" + row.call + "` | `" + row.tag + "`" + (row.group.empty() ? "" : article + row.group + "`");
-    for (const auto& column : columns) line += " | " + column[i].cell;
+    std::string line = "| `" + std::string(row.call) + "` | `" + std::string(row.tag) + "`";
+    if (!row.group.empty()) line += article + std::string(row.group) + "`";
+    for (const auto& column : columns) line += " | " + column[i].cell();
     lines.push_back(line + " |");
   }
   return lines;
@@ -175,9 +173,10 @@ BOOST_AUTO_TEST_CASE(one_line_moves_an_operation_a_group_or_a_layer) {
   static_assert(
       std::is_same_v<decltype(std::declval<const ComputeIn<float, Linear>&>()(Plain::tape(), Plain::x())),
                      Variable<float>>);
-  BOOST_TEST(One::rows()[3].cell == "float32 / float32 / float32");
-  BOOST_TEST(One::rows()[0].cell == "bfloat16 / float32 / bfloat16");
-  BOOST_TEST(Norms::rows()[9].cell == "bfloat16 / float32 / bfloat16");
+  static constexpr auto moved = One::rows(), norms = Norms::rows();
+  BOOST_TEST(moved[3].cell() == "float32 / float32 / float32");
+  BOOST_TEST(moved[0].cell() == "bfloat16 / float32 / bfloat16");
+  BOOST_TEST(norms[9].cell() == "bfloat16 / float32 / bfloat16");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

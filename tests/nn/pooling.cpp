@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/error.hpp>
@@ -19,8 +18,6 @@ using namespace halfstep;
 using namespace halfstep::test;
 
 namespace pooling_test {
-
-using Policies = boost::mpl::list<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -103,7 +100,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Polic
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(the_first_of_equal_values_gets_the_gradient_and_a_nan_is_the_largest, Policy,
-                              Policies) {
+                              FloatAnd16Bits) {
   using T = typename Policy::compute_type;
   Session<Policy> session;
   auto& tape = session.tape;
@@ -128,11 +125,10 @@ BOOST_AUTO_TEST_CASE(padding_is_never_the_largest_and_counts_in_the_mean) {
   BOOST_TEST(floats(average_pool2d(tape, image, 2, {.padding = 1}).value()) == std::vector<float>(4, -1.5f));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_gradient_is_added_to_what_came_before, Policy, Policies) {
-  using T = typename Policy::compute_type;
-  Session<Policy> session;
+BOOST_AUTO_TEST_CASE(a_gradient_is_added_to_what_came_before) {
+  Session<BFloat16Policy> session;
   auto& tape = session.tape;
-  Watched<T> x({1, 2, 2, 1}, {1, 4, 2, 3});
+  Watched<bfloat16> x({1, 2, 2, 1}, {1, 4, 2, 3});
   const auto input = watch(tape, x);
   const auto max = weighted_sum(tape, max_pool2d(tape, input, 2), {1});
   const auto mean = weighted_sum(tape, average_pool2d(tape, input, 2), {4});

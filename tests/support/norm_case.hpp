@@ -7,6 +7,7 @@
 #include <halfstep/nn/initializer.hpp>
 #include <halfstep/policy.hpp>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ namespace halfstep::test {
 struct NormsInFloat16 : Float16ScaledPolicy {
   using in_compute_type = operation::List<operation::Normalization>;
 };
+using NormPolicies = std::tuple<Float32Policy, BFloat16Policy, NormsInFloat16>;
 
 /// LayerNorm does, RmsNorm does not.
 template <class Layer>

@@ -2,16 +2,17 @@
 
 #include <boost/test/unit_test.hpp>
 #include <exception>
+#include <initializer_list>
 #include <string>
 #include <typeinfo>
 
 namespace halfstep::test {
 
-/// The message of the error that a call throws, which must be an `Error` and none that derives from it.
-template <class Error, class Call>
-std::string refusal(const Call& call) {
+/// The message of the error that `call(object)` throws.
+template <class Error>
+std::string refusal_of(void (*call)(const void*), const void* object) {
   try {
-    call();
+    call(object);
   } catch (const Error& error) {
     BOOST_TEST((typeid(error) == typeid(Error)), "an error of another type: " << error.what());
     return error.what();
@@ -23,8 +24,22 @@ std::string refusal(const Call& call) {
   return "";
 }
 
+/// The message of the error that a call throws, which must be an `Error` and none that derives from it.
+template <class Error, class Call>
+std::string refusal(const Call& call) {
+  return refusal_of<Error>([](const void* object) { (*static_cast<const Call*>(object))(); }, &call);
+}
+
 inline bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// Checks that a message holds every one of these.
+inline void check_holds(const std::string& text, std::initializer_list<const char*> parts,
+                        int line = __builtin_LINE()) {
+  for (const char* part : parts) {
+    BOOST_TEST(holds(text, part), "line " << line << ": \"" << part << "\" is not in \"" << text << "\"");
+  }
 }
 
 }  // namespace halfstep::test

@@ -8,6 +8,7 @@
 #include <halfstep/nn/tape.hpp>
 #include <halfstep/policy.hpp>
 #include <random>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,13 @@
 #endif
 
 namespace halfstep::test {
+
+/// What a test of numbers runs in.
+using Policies = std::tuple<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
+/// For what the number of bits may change and their division into exponent and fraction does not: both types of 16
+/// bits take the same way through the code. Tests of what is recorded, and for whom, do with one of them.
+using FloatAnd16Bits = std::tuple<Float32Policy, BFloat16Policy>;
+using Only16Bits = std::tuple<BFloat16Policy, Float16ScaledPolicy>;
 
 /// A model without layers, for operations that need none.
 struct NoLayers {
