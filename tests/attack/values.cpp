@@ -7,13 +7,13 @@
 #include <halfstep/optim/adamw.hpp>
 #include <halfstep/trainer.hpp>
 #include <limits>
-#include <optional>
+#include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "attack/policies.hpp"
 #include "support/classifier.hpp"
 #include "support/sanitizers.hpp"
 
@@ -45,12 +45,6 @@ std::vector<float> bad_values() {
   }
   return values;
 }
-
-template <class Base>
-struct Endless : Base {
-  static constexpr std::int64_t stop_after_skips = 0;
-};
-using Policies = std::tuple<Endless<Float32Policy>, Endless<BFloat16Policy>, Endless<Float16ScaledPolicy>>;
 
 template <class T>
 struct PoisonBackward;
@@ -100,39 +94,25 @@ struct Poisoned : Classifier {
   Poison poison;
 };
 
-/// A trainer in which something is out of the ordinary.
-template <class Policy>
+/// A trainer in which something is out of the ordinary, whatever its policy.
 struct Attack {
-  explicit Attack(float clip_norm)
-      : trainer{Poisoned{}, {.learning_rate = 0.01}, {.clip_norm = clip_norm, .seed = 3}} {
-    trainer.step(points);
-  }
+  virtual ~Attack() = default;
 
-  auto& core() { return halfstep::detail::TrainerAccess::core(trainer); }
-
+  virtual void accumulate() = 0;
+  virtual StepReport update() = 0;
+  virtual std::vector<float> read(const std::string& parameter) = 0;
+  virtual void write(const std::string& parameter, const std::vector<float>& values) = 0;
+  virtual float* gradient(int parameter) = 0;
+  virtual Poison& poison() = 0;
   /// Masters and moments, one after the other.
-  std::vector<float> numbers() {
-    const std::int64_t size = core().store().size();
-    std::vector<float> all;
-    for (const float* buffer : {core().store().masters(), core().moment(0).data(), core().moment(1).data()}) {
-      all.insert(all.end(), buffer, buffer + size);
-    }
-    return all;
-  }
-  std::vector<std::uint16_t> working_copy() {
-    std::vector<std::uint16_t> copy;
-    if constexpr (!std::is_same_v<typename Policy::compute_type, float>) {
-      const auto* data = core().store().working();
-      for (std::int64_t i = 0; i < core().store().size(); ++i) copy.push_back(data[i].bits());
-    }
-    return copy;
-  }
+  virtual std::vector<float> numbers() = 0;
+  virtual std::vector<std::uint16_t> working_copy() = 0;
 
   /// Ends the window. What was finite is finite; what was not applied has kept every bit.
   StepReport end_window() {
     const auto before = numbers();
     const auto copy_before = working_copy();
-    const StepReport report = trainer.update().report();
+    const StepReport report = update();
     const auto after = numbers();
     applied = report.applied();
     if (applied) {
@@ -150,9 +130,52 @@ struct Attack {
   }
 
   Points points{2, 3, 3};
-  Trainer<Poisoned, AdamW, Policy> trainer;
   bool applied = false;
 };
+
+template <class Policy>
+struct AttackUnder final : Attack {
+  explicit AttackUnder(float clip_norm)
+      : trainer{Poisoned{}, {.learning_rate = 0.01}, {.clip_norm = clip_norm, .seed = 3}} {
+    trainer.step(points);
+  }
+
+  void accumulate() override { trainer.accumulate(points); }
+  StepReport update() override { return trainer.update().report(); }
+  std::vector<float> read(const std::string& parameter) override { return trainer.read_parameter(parameter); }
+  void write(const std::string& parameter, const std::vector<float>& values) override {
+    trainer.write_parameter(parameter, values);
+  }
+  float* gradient(int parameter) override { return core().store().gradient(parameter).data(); }
+  Poison& poison() override { return trainer.model().poison; }
+  std::vector<float> numbers() override {
+    const std::int64_t size = core().store().size();
+    std::vector<float> all;
+    for (const float* buffer : {core().store().masters(), core().moment(0).data(), core().moment(1).data()}) {
+      all.insert(all.end(), buffer, buffer + size);
+    }
+    return all;
+  }
+  std::vector<std::uint16_t> working_copy() override {
+    std::vector<std::uint16_t> copy;
+    if constexpr (!std::is_same_v<typename Policy::compute_type, float>) {
+      const auto* data = core().store().working();
+      for (std::int64_t i = 0; i < core().store().size(); ++i) copy.push_back(data[i].bits());
+    }
+    return copy;
+  }
+
+  auto& core() { return halfstep::detail::TrainerAccess::core(trainer); }
+
+  Trainer<Poisoned, AdamW, Policy> trainer;
+};
+
+using NewAttack = std::unique_ptr<Attack>(float clip_norm);
+
+template <class Policy>
+std::unique_ptr<Attack> under(float clip_norm) {
+  return std::make_unique<AttackUnder<Policy>>(clip_norm);
+}
 
 constexpr float no_clip = std::numeric_limits<float>::infinity();
 
@@ -160,32 +183,30 @@ enum class Target { input, parameter, gradient };
 
 /// Puts each value at each place of the target, ends the window, and lets `check` look at it. The trainer is
 /// a new one after every window that was applied. Under sanitizers a place gets every fourth value in turn.
-template <class Policy>
-void everywhere(Target target, const std::vector<float>& values, float clip_norm,
-                const std::function<void(Attack<Policy>&, const StepReport&, float value,
-                                         const std::string& name, std::int64_t index)>& check) {
-  std::optional<Attack<Policy>> attack;
+void everywhere(NewAttack* new_attack, Target target, const std::vector<float>& values, float clip_norm,
+                const std::function<void(Attack&, const StepReport&, float value, const std::string& name,
+                                         std::int64_t index)>& check) {
+  std::unique_ptr<Attack> attack;
   const auto try_all = [&](int parameter, const std::string& name, std::int64_t size) {
     for (std::int64_t index = 0; index < size; ++index) {
       const std::size_t step = under_sanitizers ? 4 : 1;
       for (std::size_t turn = static_cast<std::size_t>(index) % step; turn < values.size(); turn += step) {
         const float value = values[turn];
-        if (!attack || attack->applied) attack.emplace(clip_norm);
-        auto& store = attack->core().store();
+        if (!attack || attack->applied) attack = new_attack(clip_norm);
         const Points ordinary = attack->points;
         std::vector<float> weights;
         if (target == Target::input) attack->points.inputs[static_cast<std::size_t>(index)] = value;
         if (target == Target::parameter) {
-          weights = attack->trainer.read_parameter(name);
+          weights = attack->read(name);
           auto attacked = weights;
           attacked[static_cast<std::size_t>(index)] = value;
-          attack->trainer.write_parameter(name, attacked);
+          attack->write(name, attacked);
         }
-        attack->trainer.accumulate(attack->points);
-        if (target == Target::gradient) store.gradient(parameter)[index] = value;
+        attack->accumulate();
+        if (target == Target::gradient) attack->gradient(parameter)[index] = value;
         check(*attack, attack->end_window(), value, name, index);
         attack->points = ordinary;
-        if (!weights.empty()) attack->trainer.write_parameter(name, weights);
+        if (!weights.empty()) attack->write(name, weights);
       }
     }
   };
@@ -198,56 +219,79 @@ void everywhere(Target target, const std::vector<float>& values, float clip_norm
   }
 }
 
+using Text = std::string;
+
+void may_be_either(Attack&, const StepReport&, float, const Text&, std::int64_t) {}
+
+void must_be_applied(Attack&, const StepReport& report, float, const Text&, std::int64_t) {
+  BOOST_REQUIRE(report.applied());
+}
+
+void must_be_applied_and_leave_finite_moments(Attack& attack, const StepReport& report, float, const Text&,
+                                              std::int64_t) {
+  BOOST_REQUIRE(report.applied());
+  bool finite = true;
+  for (const float number : attack.numbers()) finite = finite && is_finite(number);
+  BOOST_REQUIRE(finite);
+}
+
+void must_not_be_applied_with_a_nan(Attack&, const StepReport& report, float value, const Text&,
+                                    std::int64_t) {
+  BOOST_REQUIRE(!(report.applied() && is_nan(value)));
+}
+
+void must_be_named(Attack&, const StepReport& report, float, const Text& name, std::int64_t index) {
+  BOOST_REQUIRE(report.skip_cause == SkipCause::gradient);
+  BOOST_REQUIRE(report.first_non_finite.tensor == name);
+  BOOST_REQUIRE(report.first_non_finite.index == index);
+}
+
+/// Each of these patterns of bits between the layers, forwards and backwards, and none afterwards.
+void between_layers(Attack& attack, const std::vector<std::uint32_t>& patterns) {
+  for (const std::uint32_t bits : patterns) {
+    for (const Poison::Where where : {Poison::in_value, Poison::in_gradient}) {
+      attack.poison() = {where, bits};
+      attack.accumulate();
+      BOOST_REQUIRE(!attack.end_window().applied());
+    }
+  }
+  attack.poison() = {};
+  attack.accumulate();
+  BOOST_TEST(attack.end_window().applied());
+}
+
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(zeros_and_subnormals_are_numbers_like_others, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(zeros_and_subnormals_are_numbers_like_others, Policy, EndlessPolicies) {
   for (const Target target : {Target::input, Target::parameter, Target::gradient}) {
-    everywhere<Policy>(
-        target, harmless_values(), no_clip,
-        [](auto&, const StepReport& report, float, auto&, auto) { BOOST_REQUIRE(report.applied()); });
+    everywhere(under<Policy>, target, harmless_values(), no_clip, must_be_applied);
   }
 }
 
 // An infinite weight or input may do no more than mask a class, whose loss is finite; a NaN never does.
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_nan_in_an_input_or_a_weight_leaves_every_bit, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_nan_in_an_input_or_a_weight_leaves_every_bit, Policy, EndlessPolicies) {
   for (const Target target : {Target::input, Target::parameter}) {
-    everywhere<Policy>(target, bad_values(), no_clip,
-                       [](auto&, const StepReport& report, float value, auto&, auto) {
-                         BOOST_REQUIRE(!(report.applied() && is_nan(value)));
-                       });
+    everywhere(under<Policy>, target, bad_values(), no_clip, must_not_be_applied_with_a_nan);
   }
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_gradient_leaves_every_bit_and_is_named_whatever_its_own, Policy,
-                              Policies) {
-  everywhere<Policy>(Target::gradient, bad_values(), 1.0f,
-                     [](auto&, const StepReport& report, float, const std::string& name, std::int64_t index) {
-                       BOOST_REQUIRE(report.skip_cause == SkipCause::gradient);
-                       BOOST_REQUIRE(report.first_non_finite.tensor == name);
-                       BOOST_REQUIRE(report.first_non_finite.index == index);
-                     });
+                              EndlessPolicies) {
+  everywhere(under<Policy>, Target::gradient, bad_values(), 1.0f, must_be_named);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_too_large_is_skipped_or_leaves_finite_weights, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_too_large_is_skipped_or_leaves_finite_weights, Policy, EndlessPolicies) {
   for (const Target target : {Target::input, Target::parameter}) {
-    everywhere<Policy>(target, large_values(), no_clip, [](auto&, auto&, float, auto&, auto) {});
+    everywhere(under<Policy>, target, large_values(), no_clip, may_be_either);
   }
   // A finite gradient is a gradient: it is applied, however large. Clipped, its square cannot overflow Adam's
   // second moment either.
-  for (const float clip_norm : {no_clip, 1.0f}) {
-    everywhere<Policy>(Target::gradient, large_values(), clip_norm,
-                       [&](auto& attack, const StepReport& report, float, auto&, auto) {
-                         BOOST_REQUIRE(report.applied());
-                         if (clip_norm == no_clip) return;
-                         bool finite = true;
-                         for (const float number : attack.numbers()) finite = finite && is_finite(number);
-                         BOOST_REQUIRE(finite);
-                       });
-  }
+  everywhere(under<Policy>, Target::gradient, large_values(), no_clip, must_be_applied);
+  everywhere(under<Policy>, Target::gradient, large_values(), 1.0f, must_be_applied_and_leave_finite_moments);
 }
 
 // Every NaN that a 16-bit type has, and a sample of float's, between two layers: forwards and backwards.
-BOOST_AUTO_TEST_CASE_TEMPLATE(every_nan_of_the_compute_type_is_seen, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_nan_of_the_compute_type_is_seen, Policy, EndlessPolicies) {
   using T = typename Policy::compute_type;
   std::vector<std::uint32_t> patterns;
   if constexpr (std::is_same_v<T, float>) {
@@ -262,18 +306,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_nan_of_the_compute_type_is_seen, Policy, Pol
     BOOST_TEST(patterns.size() == (std::is_same_v<T, float16> ? 2046U : 254U));
     if (under_sanitizers) patterns.resize(100);
   }
-  Attack<Policy> attack(no_clip);
-  Poison& poison = attack.trainer.model().poison;
-  for (const std::uint32_t bits : patterns) {
-    for (const Poison::Where where : {Poison::in_value, Poison::in_gradient}) {
-      poison = {where, bits};
-      attack.trainer.accumulate(attack.points);
-      BOOST_REQUIRE(!attack.end_window().applied());
-    }
-  }
-  poison = {};
-  attack.trainer.accumulate(attack.points);
-  BOOST_TEST(attack.end_window().applied());
+  between_layers(*under<Policy>(no_clip), patterns);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

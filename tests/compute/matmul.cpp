@@ -36,77 +36,64 @@ std::vector<Options> options_for(const MatmulShape& shape) {
   return options;
 }
 
+/// Products of these options and layouts, by the portable loop or by what `matmul` chooses.
+template <class In, class Out>
+void check_products(const MatmulShape& shape, const std::vector<Options>& options, bool portable = false) {
+  Host host;
+  for (const MatmulLayout& layout : all_layouts()) {
+    const MatmulCase<In, Out> problem(shape, layout);
+    for (const auto& [biased, accumulate] : options) {
+      const std::int64_t wrong =
+          problem.count_wrong(biased, accumulate, [&](auto a, auto b, auto result, auto choice) {
+            portable ? portable_matmul(host, a, b, result, choice) : matmul(host, a, b, result, choice);
+          });
+      BOOST_TEST(wrong == 0, problem.text(biased, accumulate));
+    }
+  }
+}
+
+/// The largest error of a product, in units of what it may be.
+double worst_error(const MatmulShape& shape, const std::vector<double>& a, const std::vector<double>& b,
+                   const std::vector<double>& result, double rounding) {
+  double worst = 0;
+  for (std::int64_t i = 0; i < shape.m; ++i) {
+    for (std::int64_t j = 0; j < shape.n; ++j) {
+      double sum = 0;
+      const double* const row = a.data() + i * shape.k;
+      const double* const column = b.data() + j;
+      for (std::int64_t k = 0; k < shape.k; ++k) sum += row[k] * column[k * shape.n];
+      const double tolerance = 5e-6 * std::sqrt(static_cast<double>(shape.k)) + rounding * std::abs(sum);
+      const double error = std::abs(result[static_cast<std::size_t>(i * shape.n + j)] - sum);
+      worst = (std::max)(worst, error / tolerance);
+    }
+  }
+  return worst;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_view_and_option_gives_the_exact_product_of_integers, Pair, TypePairs) {
-  using In = typename Pair::first_type;
-  using Out = typename Pair::second_type;
-  Host host;
   for (const MatmulShape& shape : shapes) {
-    for (const MatmulLayout& layout : all_layouts()) {
-      const MatmulCase<In, Out> problem(shape, layout);
-      for (const auto& [biased, accumulate] : options_for(shape)) {
-        BOOST_TEST(problem.count_wrong(biased, accumulate,
-                                       [&](auto a, auto b, auto result, auto options) {
-                                         portable_matmul(host, a, b, result, options);
-                                       }) == 0,
-                   problem.text(biased, accumulate));
-      }
-    }
+    check_products<typename Pair::first_type, typename Pair::second_type>(shape, options_for(shape), true);
   }
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_small_product_goes_the_portable_way_with_every_view_and_option, Pair,
                               TypePairs) {
-  using In = typename Pair::first_type;
-  using Out = typename Pair::second_type;
-  Host host;
   for (const MatmulShape& shape : {MatmulShape{2, 3, 4}, MatmulShape{7, 17, 257}}) {
-    for (const MatmulLayout& layout : all_layouts()) {
-      const MatmulCase<In, Out> problem(shape, layout);
-      for (const auto& [biased, accumulate] : options_for(shape)) {
-        BOOST_TEST(problem.count_wrong(biased, accumulate,
-                                       [&](auto a, auto b, auto result, auto options) {
-                                         matmul(host, a, b, result, options);
-                                       }) == 0,
-                   problem.text(biased, accumulate));
-      }
-    }
+    check_products<typename Pair::first_type, typename Pair::second_type>(shape, options_for(shape));
   }
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_large_product_of_integers_is_exact, Pair, TypePairs) {
-  using In = typename Pair::first_type;
-  using Out = typename Pair::second_type;
-  Host host;
-  for (const MatmulLayout& layout : all_layouts()) {
-    const MatmulCase<In, Out> problem({200, 170, 130}, layout);
-    BOOST_TEST_REQUIRE(200 * 170 * 130 >= portable_limit);
-    for (const bool accumulate : {false, true}) {
-      BOOST_TEST(problem.count_wrong(true, accumulate,
-                                     [&](auto a, auto b, auto result, auto options) {
-                                       matmul(host, a, b, result, options);
-                                     }) == 0,
-                 problem.text(true, accumulate));
-    }
-  }
+  static_assert(200 * 170 * 130 >= portable_limit);
+  check_products<typename Pair::first_type, typename Pair::second_type>({200, 170, 130},
+                                                                        {{true, false}, {true, true}});
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(an_inner_dimension_of_zero_gives_zeros_or_the_bias_or_what_was_there, Pair,
                               TypePairs) {
-  using In = typename Pair::first_type;
-  using Out = typename Pair::second_type;
-  Host host;
-  const MatmulCase<In, Out> problem({5, 19, 0}, all_layouts().back());
-  for (const bool biased : {false, true}) {
-    for (const bool accumulate : {false, true}) {
-      BOOST_TEST(problem.count_wrong(biased, accumulate,
-                                     [&](auto a, auto b, auto result, auto options) {
-                                       matmul(host, a, b, result, options);
-                                     }) == 0,
-                 problem.text(biased, accumulate));
-    }
-  }
+  check_products<typename Pair::first_type, typename Pair::second_type>({5, 19, 0}, options_for({5, 19, 0}));
 }
 
 BOOST_AUTO_TEST_CASE(a_result_without_elements_is_left_alone_and_needs_no_memory) {
@@ -135,21 +122,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(random_products_meet_the_reference_in_double, Pair
     for (In& value : b) value = convert_to<In>(normal(generator));
     matmul(host, matrix(a.data(), shape.m, shape.k), matrix(b.data(), shape.k, shape.n),
            matrix(result.data(), shape.m, shape.n));
-    const std::vector<double> left(a.begin(), a.end()), right(b.begin(), b.end());
-    double worst = 0;
-    for (std::int64_t i = 0; i < shape.m; ++i) {
-      for (std::int64_t j = 0; j < shape.n; ++j) {
-        double sum = 0;
-        const double* const row = left.data() + i * shape.k;
-        const double* const column = right.data() + j;
-        for (std::int64_t k = 0; k < shape.k; ++k) sum += row[k] * column[k * shape.n];
-        const double rounding = is_16bit<Out> ? static_cast<double>(numeric_traits<Out>::epsilon) / 2 : 0.0;
-        const double tolerance = 5e-6 * std::sqrt(static_cast<double>(shape.k)) + rounding * std::abs(sum);
-        const double error =
-            std::abs(static_cast<double>(result[static_cast<std::size_t>(i * shape.n + j)]) - sum);
-        worst = (std::max)(worst, error / tolerance);
-      }
-    }
+    const double rounding = is_16bit<Out> ? static_cast<double>(numeric_traits<Out>::epsilon) / 2 : 0.0;
+    const double worst = worst_error(shape, {a.begin(), a.end()}, {b.begin(), b.end()},
+                                     {result.begin(), result.end()}, rounding);
     BOOST_TEST(worst <= 1.0);
   }
 }

@@ -98,22 +98,29 @@ void check(Session& session, const Layer& layer, const Shape& images) {
   }
 }
 
+struct Case {
+  Convolution2d layer;
+  Shape images;
+};
+
+std::vector<Case> cases() {
+  return {{{3, 5, 3, {.padding = 1}}, {2, 5, 7, 3}},
+          {{2, 4, {2, 3}, {.stride = 2, .bias = false}}, {3, 7, 6, 2}},
+          {{1, 3, {3, 1}, {.stride = {1, 3}, .padding = {2, 0}}}, {1, 4, 8, 1}},
+          {{4, 2, 1}, {2, 3, 5, 4}},
+          {{2, 2, 1, {.stride = {2, 1}}}, {1, 3, 4, 2}},
+          {{2, 2, 1, {.stride = {1, 2}}}, {1, 3, 4, 2}},
+          {{2, 2, 1, {.padding = {1, 0}}}, {1, 3, 4, 2}},
+          {{2, 2, 1, {.padding = {0, 1}}}, {1, 3, 4, 2}},
+          {{70, 2, 5, {.stride = 3, .padding = 3}}, {1, 6, 5, 70}},
+          {{2, 3, 4}, {2, 4, 4, 2}}};
+}
+
 }  // namespace convolution_test
 using namespace convolution_test;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Policies) {
-  struct Case {
-    Convolution2d layer;
-    Shape images;
-  };
-  for (const auto& [layer, images] :
-       {Case{{3, 5, 3, {.padding = 1}}, {2, 5, 7, 3}},
-        Case{{2, 4, {2, 3}, {.stride = 2, .bias = false}}, {3, 7, 6, 2}},
-        Case{{1, 3, {3, 1}, {.stride = {1, 3}, .padding = {2, 0}}}, {1, 4, 8, 1}},
-        Case{{4, 2, 1}, {2, 3, 5, 4}}, Case{{2, 2, 1, {.stride = {2, 1}}}, {1, 3, 4, 2}},
-        Case{{2, 2, 1, {.stride = {1, 2}}}, {1, 3, 4, 2}}, Case{{2, 2, 1, {.padding = {1, 0}}}, {1, 3, 4, 2}},
-        Case{{2, 2, 1, {.padding = {0, 1}}}, {1, 3, 4, 2}},
-        Case{{70, 2, 5, {.stride = 3, .padding = 3}}, {1, 6, 5, 70}}, Case{{2, 3, 4}, {2, 4, 4, 2}}}) {
+  for (const auto& [layer, images] : cases()) {
     BOOST_TEST_CONTEXT("weight " << layer.weight.shape.text() << ", images " << images.text()) {
       Session<Policy, One<>> session(One<>{layer});
       check<typename Policy::compute_type>(session, session.model.layer, images);

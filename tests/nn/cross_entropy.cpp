@@ -62,6 +62,17 @@ std::vector<std::int64_t> some_labels(std::int64_t rows, std::int64_t classes, b
   return labels;
 }
 
+/// A loss and the gradient of its logits beside those in double.
+void check_loss(const Loss& loss, const std::vector<float>& gradient, const std::vector<double>& logits,
+                const std::vector<std::int64_t>& labels, double smoothing, Tolerance tolerance) {
+  const std::size_t classes = logits.size() / labels.size();
+  BOOST_TEST(loss.count ==
+             std::count_if(labels.begin(), labels.end(), [](std::int64_t label) { return label != -100; }));
+  check_close(floats(loss.sum.value()),
+              std::vector<double>{reference_loss(logits, labels, classes, smoothing, -100)}, float_tolerance);
+  check_close(gradient, reference_gradient(logits, labels, classes, smoothing, -100), tolerance);
+}
+
 template <class L>
 Tensor<const L> view(const std::vector<L>& labels) {
   return {labels.data(), {static_cast<std::int64_t>(labels.size())}};
@@ -76,21 +87,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(loss_and_gradient_match_a_float64_reference, Polic
     for (const float smoothing : {0.0f, 0.1f, 1.0f}) {
       for (const bool with_ignored : {false, true}) {
         BOOST_TEST_CONTEXT(shape.text() << ", smoothing " << smoothing << ", ignored rows " << with_ignored) {
-          const std::int64_t rows = shape.rows(), classes = shape.columns();
-          const auto labels = some_labels(rows, classes, with_ignored);
+          const auto labels = some_labels(shape.rows(), shape.columns(), with_ignored);
           Session<Policy> session;
           Watched<T> x(shape, random_numbers(shape.size(), -3.0f, 3.0f));
           const Loss loss = cross_entropy(session.tape, watch(session.tape, x), view(labels),
                                           {.label_smoothing = smoothing});
           session.backward(loss.sum);
-          BOOST_TEST(loss.count == rows - std::count(labels.begin(), labels.end(), -100));
-          const double exact = static_cast<double>(smoothing);
-          const auto columns = static_cast<std::size_t>(classes);
-          check_close(floats(loss.sum.value()),
-                      std::vector<double>{reference_loss(x.exact(), labels, columns, exact, -100)},
-                      float_tolerance);
-          check_close(x.gradient, reference_gradient(x.exact(), labels, columns, exact, -100),
-                      tolerance_of<T>);
+          check_loss(loss, x.gradient, x.exact(), labels, static_cast<double>(smoothing), tolerance_of<T>);
         }
       }
     }
@@ -123,9 +126,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(large_logits_neither_overflow_nor_lose_digits, Pol
   const std::vector<std::int64_t> labels{0, 1, 2};
   const Loss loss = cross_entropy(session.tape, watch(session.tape, x), view(labels));
   session.backward(loss.sum);
-  check_close(floats(loss.sum.value()), std::vector<double>{reference_loss(x.exact(), labels, 3, 0, -100)},
-              float_tolerance);
-  check_close(x.gradient, reference_gradient(x.exact(), labels, 3, 0, -100), tolerance_of<T>);
+  check_loss(loss, x.gradient, x.exact(), labels, 0, tolerance_of<T>);
 }
 
 BOOST_AUTO_TEST_CASE(the_incoming_gradient_scales_in_float_before_the_one_rounding) {

@@ -85,21 +85,16 @@ BOOST_AUTO_TEST_CASE(an_operation_of_one_s_own_gives_loss_count_and_gradient) {
   // One micro-batch of three tokens, one of one: sums and counts add up to those of one batch of four.
   const float ones[3] = {1.0f, 1.0f, 1.0f}, five[1] = {5.0f};
   const Tensor<const float> x(ones, {3, 1}), x_last(ones, {1, 1}), t(ones, {3, 1}), t_last(five, {1, 1});
-  const auto run = [&]<class Policy>() {
-    halfstep::test::Session<Policy, OneWeight> session;
-    const Loss first = session.model.loss(session.tape, x, t);
-    const float first_sum = *first.sum.data();
-    session.backward(first.sum);
-    session.tape.begin(Pass::training);
-    const Loss second = session.model.loss(session.tape, x_last, t_last);
-    session.backward(second.sum);
-    BOOST_TEST(first.count + second.count == 4);
-    BOOST_TEST(first_sum + *second.sum.data() == 14.0f);
-    BOOST_TEST(session.gradient("layer.weight")[0] == -8.0f);
-  };
-  run.operator()<Float32Policy>();
-  run.operator()<BFloat16Policy>();
-  run.operator()<Float16ScaledPolicy>();
+  halfstep::test::Session<Float16ScaledPolicy, OneWeight> session;
+  const Loss first = session.model.loss(session.tape, x, t);
+  const float first_sum = *first.sum.data();
+  session.backward(first.sum);
+  session.tape.begin(Pass::training);
+  const Loss second = session.model.loss(session.tape, x_last, t_last);
+  session.backward(second.sum);
+  BOOST_TEST(first.count + second.count == 4);
+  BOOST_TEST(first_sum + *second.sum.data() == 14.0f);
+  BOOST_TEST(session.gradient("layer.weight")[0] == -8.0f);
 }
 
 BOOST_AUTO_TEST_CASE(its_gradient_matches_central_differences) {

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(names_are_the_path_through_the_model_in_its_order) {
 BOOST_AUTO_TEST_CASE(segments_are_aligned_and_do_not_overlap) {
   Host host;
   Model model;
-  const ParameterStore<bfloat16, Host> store(host, model, 1);
+  const ParameterStore<float16, Host> store(host, model, 1);
   std::int64_t end = 0;
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const compute::Segment segment = store.segments()[i];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <halfstep/compute/matmul_options.hpp>
 #include <halfstep/compute/matrix.hpp>
 #include <halfstep/numeric/convert.hpp>
@@ -74,6 +75,9 @@ inline const MatmulIntegers& integers_of(const MatmulShape& shape) {
 template <class In, class Out>
 class MatmulCase {
  public:
+  using Product = std::function<void(compute::Matrix<const In>, compute::Matrix<const In>, compute::Matrix<Out>,
+                                     compute::MatmulOptions<Out>)>;
+
   MatmulCase(const MatmulShape& shape, const MatmulLayout& layout)
       : shape_(shape), layout_(layout), integers_(integers_of(shape)) {
     a_ = lay_out(integers_.a, shape.m, shape.k, layout.a_transposed);
@@ -82,7 +86,6 @@ class MatmulCase {
   }
 
   /// Elements that differ from what they must be after `product(a, b, result, options)`, neighbours included.
-  template <class Product>
   std::int64_t count_wrong(bool biased, bool accumulate, const Product& product) const {
     const std::int64_t leading = shape_.n + layout_.gap;
     const float sentinel = 12345.0f;

@@ -79,47 +79,57 @@ inline std::vector<double> doubles(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-/// One use of a norm, forward and backward, beside the exact one.
+/// The numbers of one use of a norm in double, and the gradients of the sum of y dy by central differences.
+struct NormNumbers {
+  ExactNorm exact;
+  std::vector<double> x, weight, bias;
+  std::vector<float> dy;
+
+  std::vector<double> y() const { return exact(x, weight, bias); }
+  /// Rows know nothing of each other.
+  std::vector<double> slope_of_x() const {
+    std::vector<double> slopes;
+    for (std::size_t begin = 0; begin < x.size(); begin += weight.size()) {
+      const auto first = x.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto row = numeric_gradient({first, first + static_cast<std::ptrdiff_t>(weight.size())},
+                                        [&](const auto& v) { return loss(exact(v, weight, bias), begin); });
+      slopes.insert(slopes.end(), row.begin(), row.end());
+    }
+    return slopes;
+  }
+  std::vector<double> slope_of_weight() const {
+    return numeric_gradient(weight, [&](const auto& v) { return loss(exact(x, v, bias)); });
+  }
+  std::vector<double> slope_of_bias() const {
+    return numeric_gradient(bias, [&](const auto& v) { return loss(exact(x, weight, v)); });
+  }
+  double loss(const std::vector<double>& result, std::size_t begin = 0) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < result.size(); ++i) sum += static_cast<double>(dy[begin + i]) * result[i];
+    return sum;
+  }
+};
+
+/// One use of a norm, forward and backward.
 template <class Policy, class Layer>
 struct NormCase {
   using T = typename Policy::compute_type;
 
   NormCase(const Layer& layer, Shape shape, std::uint32_t seed = 21)
       : session(random_norm(layer)),
-        exact{centers<Layer>, static_cast<double>(layer.epsilon())},
         x(shape, random_numbers(shape.size(), -2.0f, 3.0f, seed)),
         dy(rounded<T>(random_numbers(shape.size(), -1.0f, 1.0f, seed + 1))) {}
 
-  std::vector<double> weight() { return doubles(session.master("norm.weight")); }
-  std::vector<double> bias() {
-    return has_bias(session.model.norm) ? doubles(session.master("norm.bias")) : std::vector<double>{};
-  }
-  /// The gradients of the sum of y dy, by central differences; rows know nothing of each other.
-  std::vector<double> slope_of_x() {
-    const std::vector<double> all = x.exact(), w = weight(), b = bias();
-    std::vector<double> slopes;
-    for (std::size_t begin = 0; begin < all.size(); begin += w.size()) {
-      const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
-      const auto row = numeric_gradient({first, first + static_cast<std::ptrdiff_t>(w.size())},
-                                        [&](const auto& v) { return loss(exact(v, w, b), begin); });
-      slopes.insert(slopes.end(), row.begin(), row.end());
-    }
-    return slopes;
-  }
-  std::vector<double> slope_of_weight() {
-    return numeric_gradient(weight(), [&](const auto& v) { return loss(exact(x.exact(), v, bias())); });
-  }
-  std::vector<double> slope_of_bias() {
-    return numeric_gradient(bias(), [&](const auto& v) { return loss(exact(x.exact(), weight(), v)); });
-  }
-  double loss(const std::vector<double>& y, std::size_t begin = 0) const {
-    double sum = 0;
-    for (std::size_t i = 0; i < y.size(); ++i) sum += static_cast<double>(dy[begin + i]) * y[i];
-    return sum;
+  NormNumbers in_double() {
+    const auto& norm = session.model.norm;
+    return {{centers<Layer>, static_cast<double>(norm.epsilon())},
+            x.exact(),
+            doubles(session.master("norm.weight")),
+            has_bias(norm) ? doubles(session.master("norm.bias")) : std::vector<double>{},
+            dy};
   }
 
   Session<Policy, OneNorm<Layer>> session;
-  ExactNorm exact;
   Watched<T> x;
   std::vector<float> dy;
 };
@@ -134,11 +144,12 @@ void check_norm(const Layer& layer, const Shape& shape) {
     using Y = typename decltype(y)::value_type;
     BOOST_TEST((y.shape() == shape));
     session.backward(weighted_sum(session.tape, y, test.dy));
-    check_close(floats(y.value()), test.exact(test.x.exact(), test.weight(), test.bias()), tolerance_of<Y>);
+    const NormNumbers exact = test.in_double();
+    check_close(floats(y.value()), exact.y(), tolerance_of<Y>);
     const Tolerance sums = float_tolerance.over(shape.rows());
-    check_close(test.x.gradient, test.slope_of_x(), tolerance_of<typename Policy::compute_type>.over(2));
-    check_close(session.gradient("norm.weight"), test.slope_of_weight(), sums);
-    if (!test.bias().empty()) check_close(session.gradient("norm.bias"), test.slope_of_bias(), sums);
+    check_close(test.x.gradient, exact.slope_of_x(), tolerance_of<typename Policy::compute_type>.over(2));
+    check_close(session.gradient("norm.weight"), exact.slope_of_weight(), sums);
+    if (!exact.bias.empty()) check_close(session.gradient("norm.bias"), exact.slope_of_bias(), sums);
   }
 }
 
