@@ -17,7 +17,7 @@ if(NOT works EQUAL 0)
     set(asan_files ${test_files})
     list(FILTER asan_files EXCLUDE REGEX "^examples/|/no_allocation.cpp$|_(long|fast_math).cpp$")
     # -O0: with optimisation these files take two to three times as long to compile, which is most of what they cost.
-    halfstep_flavour(asan halfstep::evidence -O0 ${HALFSTEP_SANITIZERS})
+    halfstep_flavour(asan halfstep::evidence -O0 $<$<BOOL:${HALFSTEP_CPU_HAS_AVX2}>:-mno-avx2> ${HALFSTEP_SANITIZERS})
     halfstep_tests(asan ${asan_files})
   endif()
   include(cuda/emulated.cmake)

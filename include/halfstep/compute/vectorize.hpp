@@ -20,14 +20,14 @@ __attribute__((target("avx2"), flatten, noinline)) void call_for_avx2(const Func
   function();
 }
 
-/// Runs `function()` compiled for the widest instructions that this CPU has.
+/// Runs `function()` compiled for the widest instructions that this CPU has. A program that is compiled for AVX2 as a
+/// whole has it once, others a second time for CPUs without.
 template <class Function>
 void call_vectorized(const Function& function) {
-  if (__builtin_cpu_supports("avx2")) {
-    call_for_avx2(function);
-  } else {
-    function();
-  }
+#if !defined(__AVX2__)
+  if (!__builtin_cpu_supports("avx2")) return function();
+#endif
+  call_for_avx2(function);
 }
 
 /// The same with fused multiply-add, for what computes on values in the caches, and after products that are fused.
@@ -37,11 +37,10 @@ __attribute__((target("avx2,fma"), flatten, noinline)) void call_for_fma(const F
 }
 template <class Function>
 void call_fused(const Function& function) {
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    call_for_fma(function);
-  } else {
-    function();
-  }
+#if !defined(__AVX2__) || !defined(__FMA__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return function();
+#endif
+  call_for_fma(function);
 }
 
 #else
