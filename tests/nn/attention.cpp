@@ -52,7 +52,7 @@ void check_near(const std::vector<float>& actual, const Numbers& expected, std::
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_a_float64_reference, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_a_float64_reference, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   for (const Case& c : cases) {
     BOOST_TEST_CONTEXT(c.text()) {

@@ -27,7 +27,7 @@ using Run = AttentionRun<Policy>;
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(large_scores_do_not_overflow, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(large_scores_do_not_overflow, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   // Scores of 10000, exact in every type: alone at the top, shared by two, and all at the bottom.
   Session<Policy> session;

@@ -119,7 +119,7 @@ std::vector<Case> cases() {
 }  // namespace convolution_test
 using namespace convolution_test;
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, AllPolicies) {
   for (const auto& [layer, images] : cases()) {
     BOOST_TEST_CONTEXT("weight " << layer.weight.shape.text() << ", images " << images.text()) {
       Session<Policy, One<>> session(One<>{layer});

@@ -80,7 +80,7 @@ Tensor<const L> view(const std::vector<L>& labels) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(loss_and_gradient_match_a_float64_reference, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(loss_and_gradient_match_a_float64_reference, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   const std::vector<Shape> shapes{{1, 1}, {3, 2}, {2, 5, 7}, {11, 37}, {901, 10}, {3, 8193}};
   for (const Shape& shape : shapes) {
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(gradient_matches_central_differences) {
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(large_logits_neither_overflow_nor_lose_digits, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(large_logits_neither_overflow_nor_lose_digits, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   Session<Policy> session;
   // Near 32768 the types' numbers lie 2^-8, 32 and 256 apart: these are in all of them.

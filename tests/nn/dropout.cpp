@@ -17,7 +17,7 @@ using namespace halfstep::test;
 // Longer than a chunk and no multiple of four.
 constexpr std::int64_t count = 2 * compute::chunk_size + 7;
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(elements_are_dropped_as_the_stream_says_forward_and_backward, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(elements_are_dropped_as_the_stream_says_forward_and_backward, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   constexpr float drop = 0.25f;
   Session<Policy> session;

@@ -104,7 +104,7 @@ void check_threads(const Apply& apply) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, AllPolicies) {
   check_function<Policy>(apply_relu, exact_relu);
   check_function<Policy>(apply_gelu, exact_gelu);
   check_function<Policy>(apply_tanh_gelu, tanh_gelu);
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
   check_threads([](auto& tape, const auto& x) { return cast<bfloat16>(tape, x); });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(large_inputs_saturate_and_their_gradients_stay_finite, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(large_inputs_saturate_and_their_gradients_stay_finite, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   for (const float large : {12.0f, 300.0f, numeric_traits<T>::largest}) {
     for (const auto approximation : {GeluApproximation::none, GeluApproximation::tanh}) {
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(large_inputs_saturate_and_their_gradients_stay_fin
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(not_a_number_passes_through_every_activation, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(not_a_number_passes_through_every_activation, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Session<Policy> session;

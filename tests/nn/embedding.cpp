@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(positions_are_rows_and_only_they_get_a_gradient) {
              (std::vector<float>{0, 0, 0, 1, 2, 3, 5, 7, 9, 4, 5, 6, 0, 0, 0}));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_tied_head_adds_to_the_gradient_of_the_same_table, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_tied_head_adds_to_the_gradient_of_the_same_table, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   Session<Policy, OneTable<>> session;
   auto& tape = session.tape;

@@ -71,7 +71,7 @@ Results results(Shape shape, std::int64_t classes, std::int64_t rows_at_once, fl
 }  // namespace
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(loss_and_gradients_are_those_of_a_linear_head_and_cross_entropy, Policy,
-                              Policies) {
+                              AllPolicies) {
   for (const auto& [shape, classes] :
        {std::pair<Shape, std::int64_t>{{2, 6, 9}, 23}, {{1, 5}, 1}, {{12, 33}, 70}}) {
     for (const float smoothing : {0.0f, 0.1f}) {

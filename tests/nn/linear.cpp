@@ -84,7 +84,7 @@ const Size sizes[] = {{{1, 1}, 1}, {{3, 7}, 5},   {{13, 37}, 29}, {{2, 5, 19}, 3
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_a_float64_reference, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_a_float64_reference, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   for (const auto& [shape, out] : sizes) {
     for (const bool bias : {true, false}) {

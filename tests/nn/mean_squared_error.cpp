@@ -28,7 +28,7 @@ double squared_error(const std::vector<double>& y, const std::vector<float>& t) 
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(squared_error_and_gradient_match_float64, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(squared_error_and_gradient_match_float64, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   for (const Shape& shape : {Shape{1}, Shape{2, 3, 5}, Shape{37, 11}, Shape{101, 103}}) {
     Session<Policy> session;
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_prediction_read_twice_gets_both_gradients) {
   BOOST_TEST(y.gradient == (std::vector<float>{-3.0f, -8.0f}));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_sum_counts_as_one_sample_and_stays_exact, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_sum_counts_as_one_sample_and_stays_exact, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   Session<Policy> session;
   // A float16 sum of ones stalls at 2048, a bfloat16 one at 256; a float sum of these would lose the small

@@ -62,7 +62,7 @@ struct Reference {
 }  // namespace pooling_test
 using namespace pooling_test;
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, AllPolicies) {
   using T = typename Policy::compute_type;
   struct Case {
     Shape images;

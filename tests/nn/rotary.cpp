@@ -58,7 +58,7 @@ void check_rotary(const Shape& shape, const RotaryOptions& options) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(heads_turn_as_in_double_and_gradients_turn_back, Policy, Policies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(heads_turn_as_in_double_and_gradients_turn_back, Policy, AllPolicies) {
   check_rotary<Policy>({1, 2}, {.head_width = 2});
   check_rotary<Policy>({2, 3, 2, 12}, {.head_width = 6, .base = 100.0f, .first_position = 5});
   // More positions than one task has, more rows than another.

@@ -19,7 +19,7 @@
 namespace halfstep::test {
 
 /// What a test of numbers runs in.
-using Policies = std::tuple<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
+using AllPolicies = std::tuple<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 /// For what the number of bits may change and their division into exponent and fraction does not: both types of 16
 /// bits take the same way through the code. Tests of what is recorded, and for whom, do with one of them.
 using FloatAnd16Bits = std::tuple<Float32Policy, BFloat16Policy>;
