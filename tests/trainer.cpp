@@ -263,10 +263,10 @@ BOOST_AUTO_TEST_CASE(training_stops_after_as_many_skips_in_a_row_as_the_policy_a
     BOOST_ERROR("went on");
   } catch (const TrainingStopped& stopped) {
     const std::string message = stopped.what();
-    BOOST_TEST(holds(message, "3 windows in a row"), message);
-    BOOST_TEST(holds(message, "\"w.1\"[1]"), message);
-    BOOST_TEST(holds(message, "32768"), message);
-    BOOST_TEST(holds(message, "the smallest allowed"), message);
+    check_holds(message, {"3 windows in a row"});
+    check_holds(message, {"\"w.1\"[1]"});
+    check_holds(message, {"32768"});
+    check_holds(message, {"the smallest allowed"});
     BOOST_TEST((stopped.report.outcome == Outcome::skipped));
     BOOST_TEST((stopped.report.scale_change == ScaleChange::at_minimum));
     BOOST_TEST(stopped.report.skipped_in_a_row == 3);
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(training_stops_after_as_many_skips_in_a_row_as_the_policy_a
     BOOST_ERROR("went on");
   } catch (const TrainingStopped& stopped) {
     BOOST_TEST((stopped.report.skip_cause == SkipCause::loss));
-    BOOST_TEST(holds(stopped.what(), "the loss is not finite"), stopped.what());
+    check_holds(stopped.what(), {"the loss is not finite"});
   }
 }
 

@@ -9,11 +9,11 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "attack/policies.hpp"
 #include "support/classifier.hpp"
 #include "support/sanitizers.hpp"
 
@@ -45,6 +45,8 @@ std::vector<float> bad_values() {
   }
   return values;
 }
+
+using Policies = std::tuple<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
 
 template <class T>
 struct PoisonBackward;
@@ -182,12 +184,13 @@ constexpr float no_clip = std::numeric_limits<float>::infinity();
 enum class Target { input, parameter, gradient };
 
 /// Puts each value at each place of the target, ends the window, and lets `check` look at it. The trainer is
-/// a new one after every window that was applied. Under sanitizers a place gets every fourth value in turn.
+/// a new one for each tensor and after every window that was applied. Under sanitizers a place gets every
+/// fourth value in turn.
 void everywhere(NewAttack* new_attack, Target target, const std::vector<float>& values, float clip_norm,
                 const std::function<void(Attack&, const StepReport&, float value, const std::string& name,
                                          std::int64_t index)>& check) {
-  std::unique_ptr<Attack> attack;
   const auto try_all = [&](int parameter, const std::string& name, std::int64_t size) {
+    std::unique_ptr<Attack> attack;
     for (std::int64_t index = 0; index < size; ++index) {
       const std::size_t step = under_sanitizers ? 4 : 1;
       for (std::size_t turn = static_cast<std::size_t>(index) % step; turn < values.size(); turn += step) {
@@ -246,41 +249,43 @@ void must_be_named(Attack&, const StepReport& report, float, const Text& name, s
   BOOST_REQUIRE(report.first_non_finite.index == index);
 }
 
-/// Each of these patterns of bits between the layers, forwards and backwards, and none afterwards.
+/// Each of these patterns of bits between the layers, forwards and backwards. Now and then there is none, for
+/// a trainer stops where nothing else comes.
 void between_layers(Attack& attack, const std::vector<std::uint32_t>& patterns) {
-  for (const std::uint32_t bits : patterns) {
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
     for (const Poison::Where where : {Poison::in_value, Poison::in_gradient}) {
-      attack.poison() = {where, bits};
+      attack.poison() = {where, patterns[i]};
       attack.accumulate();
       BOOST_REQUIRE(!attack.end_window().applied());
     }
+    if (i % 400 != 0 && i + 1 != patterns.size()) continue;
+    attack.poison() = {};
+    attack.accumulate();
+    BOOST_REQUIRE(attack.end_window().applied());
   }
-  attack.poison() = {};
-  attack.accumulate();
-  BOOST_TEST(attack.end_window().applied());
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(zeros_and_subnormals_are_numbers_like_others, Policy, EndlessPolicies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(zeros_and_subnormals_are_numbers_like_others, Policy, Policies) {
   for (const Target target : {Target::input, Target::parameter, Target::gradient}) {
     everywhere(under<Policy>, target, harmless_values(), no_clip, must_be_applied);
   }
 }
 
 // An infinite weight or input may do no more than mask a class, whose loss is finite; a NaN never does.
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_nan_in_an_input_or_a_weight_leaves_every_bit, Policy, EndlessPolicies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_nan_in_an_input_or_a_weight_leaves_every_bit, Policy, Policies) {
   for (const Target target : {Target::input, Target::parameter}) {
     everywhere(under<Policy>, target, bad_values(), no_clip, must_not_be_applied_with_a_nan);
   }
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_gradient_leaves_every_bit_and_is_named_whatever_its_own, Policy,
-                              EndlessPolicies) {
+                              Policies) {
   everywhere(under<Policy>, Target::gradient, bad_values(), 1.0f, must_be_named);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_too_large_is_skipped_or_leaves_finite_weights, Policy, EndlessPolicies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_too_large_is_skipped_or_leaves_finite_weights, Policy, Policies) {
   for (const Target target : {Target::input, Target::parameter}) {
     everywhere(under<Policy>, target, large_values(), no_clip, may_be_either);
   }
@@ -291,7 +296,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_too_large_is_skipped_or_leaves_finite_weig
 }
 
 // Every NaN that a 16-bit type has, and a sample of float's, between two layers: forwards and backwards.
-BOOST_AUTO_TEST_CASE_TEMPLATE(every_nan_of_the_compute_type_is_seen, Policy, EndlessPolicies) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_nan_of_the_compute_type_is_seen, Policy, Policies) {
   using T = typename Policy::compute_type;
   std::vector<std::uint32_t> patterns;
   if constexpr (std::is_same_v<T, float>) {

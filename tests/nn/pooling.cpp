@@ -165,19 +165,19 @@ BOOST_AUTO_TEST_CASE(windows_and_images_that_cannot_be_are_refused) {
     const Tensor<const float> image(data.data(), {1, 4, 5, 3});
     return refusal<ConfigurationError>([&] { max_pool2d(session.tape, image, kernel, options); });
   };
-  BOOST_TEST(holds(configuration(0, {}), "max_pool2d: the kernel is 0 x 0"));
-  BOOST_TEST(holds(configuration(2, {.stride = -1}), "the stride is -1 x -1"));
-  BOOST_TEST(holds(configuration(2, {.stride = {0, 1}}), "the stride is 0 x 1"));
-  BOOST_TEST(holds(configuration(2, {.padding = -1}), "the padding is -1 x -1"));
-  BOOST_TEST(holds(configuration({2, 3}, {.padding = {1, 2}}), "the padding is 1 x 2 for a kernel of 2 x 3"));
-  BOOST_TEST(holds(configuration({2, 3}, {.padding = {2, 1}}), "the padding is 2 x 1 for a kernel of 2 x 3"));
+  check_holds(configuration(0, {}), {"max_pool2d: the kernel is 0 x 0"});
+  check_holds(configuration(2, {.stride = -1}), {"the stride is -1 x -1"});
+  check_holds(configuration(2, {.stride = {0, 1}}), {"the stride is 0 x 1"});
+  check_holds(configuration(2, {.padding = -1}), {"the padding is -1 x -1"});
+  check_holds(configuration({2, 3}, {.padding = {1, 2}}), {"the padding is 1 x 2 for a kernel of 2 x 3"});
+  check_holds(configuration({2, 3}, {.padding = {2, 1}}), {"the padding is 2 x 1 for a kernel of 2 x 3"});
   const auto shape = [&](const Shape& images, Extents2d kernel) {
     return refusal<ShapeError>(
         [&] { average_pool2d(session.tape, Tensor<const float>(data.data(), images), kernel); });
   };
-  BOOST_TEST(holds(shape({4, 5, 3}, 2), "average_pool2d got images of shape [4, 5, 3]"));
-  BOOST_TEST(holds(shape({1, 4, 5, 3}, {5, 1}), "a kernel of 5 x 1 has no place in 4 x 5 pixels"));
-  BOOST_TEST(holds(shape({0, 1 << 20, 1 << 20, 1}, 2), "2^30 pixels"));
+  check_holds(shape({4, 5, 3}, 2), {"average_pool2d got images of shape [4, 5, 3]"});
+  check_holds(shape({1, 4, 5, 3}, {5, 1}), {"a kernel of 5 x 1 has no place in 4 x 5 pixels"});
+  check_holds(shape({0, 1 << 20, 1 << 20, 1}, 2), {"2^30 pixels"});
   BOOST_TEST(session.tape.arena().used() == 0u);
 }
 

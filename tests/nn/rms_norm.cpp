@@ -65,8 +65,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_names_and_numbers) {
   check_holds(width, {"RmsNorm{3}", "[3, 4]"});
   const auto shapes = refusal<ShapeError>([&] { session.model.norm.add(session.tape, right, wrong); });
   check_holds(shapes, {"[4, 3]", "[3, 4]"});
-  BOOST_TEST(holds(refusal<ConfigurationError>([] { RmsNorm{-1}; }), "RmsNorm{-1}"));
-  BOOST_TEST(holds(refusal<ConfigurationError>([] { RmsNorm{2, {.epsilon = -1.0f}}; }), "epsilon is -1"));
+  check_holds(refusal<ConfigurationError>([] { RmsNorm{-1}; }), {"RmsNorm{-1}"});
+  check_holds(refusal<ConfigurationError>([] { RmsNorm{2, {.epsilon = -1.0f}}; }), {"epsilon is -1"});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -144,17 +144,16 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_names_and_numbers) {
   const auto refused = [&](const RotaryOptions& options) {
     return refusal<ConfigurationError>([&] { rotary(session.tape, x, options); });
   };
-  BOOST_TEST(holds(refused({.head_width = 3}), "head_width is 3"));
-  BOOST_TEST(holds(refused({}), "head_width is 0"));
-  BOOST_TEST(holds(refused({.head_width = -2}), "head_width is -2"));
-  BOOST_TEST(holds(refused({.head_width = 2, .base = 0.0f}), "base is 0"));
-  BOOST_TEST(
-      holds(refused({.head_width = 2, .base = std::numeric_limits<float>::quiet_NaN()}), "base is NaN"));
-  BOOST_TEST(holds(refused({.head_width = 2, .first_position = -1}), "first_position is -1"));
+  check_holds(refused({.head_width = 3}), {"head_width is 3"});
+  check_holds(refused({}), {"head_width is 0"});
+  check_holds(refused({.head_width = -2}), {"head_width is -2"});
+  check_holds(refused({.head_width = 2, .base = 0.0f}), {"base is 0"});
+  check_holds(refused({.head_width = 2, .base = std::numeric_limits<float>::quiet_NaN()}), {"base is NaN"});
+  check_holds(refused({.head_width = 2, .first_position = -1}), {"first_position is -1"});
   const auto heads = refusal<ShapeError>([&] { rotary(session.tape, x, {.head_width = 4}); });
   check_holds(heads, {"[2, 2, 6]", "head_width 4"});
   const Tensor<const float> flat(values.data(), {6});
-  BOOST_TEST(holds(refusal<ShapeError>([&] { rotary(session.tape, flat, {.head_width = 2}); }), "[6]"));
+  check_holds(refusal<ShapeError>([&] { rotary(session.tape, flat, {.head_width = 2}); }), {"[6]"});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "support/refusal.hpp"
+
 BOOST_AUTO_TEST_SUITE(adamw_tests)
 
 using namespace halfstep;
+using test::check_is;
 
 namespace {
 
@@ -148,20 +151,20 @@ BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_by_name_and_value) {
   const std::string epsilon =
       "; it must be finite and at least 2^-126, or a gradient of zero would give 0 / 0.";
   const std::string decay = "; it must be finite and not negative.";
-  BOOST_TEST(refusal({}) == "accepted");
-  BOOST_TEST(refusal({.beta1 = 0}) == "accepted");
-  BOOST_TEST(refusal({.beta1 = 1}) == "AdamW: beta1 is 1" + beta);
-  BOOST_TEST(refusal({.beta1 = -0.1}) == "AdamW: beta1 is -0.1" + beta);
-  BOOST_TEST(refusal({.beta2 = 1.5}) == "AdamW: beta2 is 1.5" + beta);
-  BOOST_TEST(refusal({.beta2 = nan_value}) == "AdamW: beta2 is NaN" + beta);
-  BOOST_TEST(refusal({.beta2 = 0.999999999}) == "AdamW: beta2 is 0.999999999" + beta);  // 1 as a float
-  BOOST_TEST(refusal({.epsilon = -1}) == "AdamW: epsilon is -1" + epsilon);
-  BOOST_TEST(refusal({.epsilon = 0}) == "AdamW: epsilon is 0" + epsilon);
-  BOOST_TEST(refusal({.epsilon = nan_value}) == "AdamW: epsilon is NaN" + epsilon);
-  BOOST_TEST(refusal({.weight_decay = -0.5}) == "AdamW: weight_decay is -0.5" + decay);
-  BOOST_TEST(refusal({.weight_decay = nan_value}) == "AdamW: weight_decay is NaN" + decay);
-  BOOST_TEST(refusal({.learning_rate = nan_value}) ==
-             "schedule constant: learning_rate is NaN; a learning rate must be finite and not negative.");
+  check_is(refusal({}), "accepted");
+  check_is(refusal({.beta1 = 0}), "accepted");
+  check_is(refusal({.beta1 = 1}), "AdamW: beta1 is 1" + beta);
+  check_is(refusal({.beta1 = -0.1}), "AdamW: beta1 is -0.1" + beta);
+  check_is(refusal({.beta2 = 1.5}), "AdamW: beta2 is 1.5" + beta);
+  check_is(refusal({.beta2 = nan_value}), "AdamW: beta2 is NaN" + beta);
+  check_is(refusal({.beta2 = 0.999999999}), "AdamW: beta2 is 0.999999999" + beta);  // 1 as a float
+  check_is(refusal({.epsilon = -1}), "AdamW: epsilon is -1" + epsilon);
+  check_is(refusal({.epsilon = 0}), "AdamW: epsilon is 0" + epsilon);
+  check_is(refusal({.epsilon = nan_value}), "AdamW: epsilon is NaN" + epsilon);
+  check_is(refusal({.weight_decay = -0.5}), "AdamW: weight_decay is -0.5" + decay);
+  check_is(refusal({.weight_decay = nan_value}), "AdamW: weight_decay is NaN" + decay);
+  check_is(refusal({.learning_rate = nan_value}),
+           "schedule constant: learning_rate is NaN; a learning rate must be finite and not negative.");
 }
 
 BOOST_AUTO_TEST_CASE(defaults_are_those_of_torch_optim_adamw) {

@@ -7,9 +7,12 @@
 #include <string>
 #include <type_traits>
 
+#include "support/refusal.hpp"
+
 BOOST_AUTO_TEST_SUITE(optimizer_tests)
 
 using namespace halfstep;
+using test::check_is;
 
 namespace {
 
@@ -64,15 +67,15 @@ BOOST_AUTO_TEST_CASE(options_read_as_in_the_front_page_program) {
   BOOST_TEST(scheduled.learning_rate(100) == 1e-3f);
   BOOST_TEST(fixed.learning_rate(3) == 0.00047f);
   BOOST_TEST(own.learning_rate(1) == 0.9f);
-  BOOST_TEST(refusal(scheduled) == "accepted");
-  BOOST_TEST(refusal(fixed) == "accepted");
-  BOOST_TEST(refusal(own) == "accepted");
+  check_is(refusal(scheduled), "accepted");
+  check_is(refusal(fixed), "accepted");
+  check_is(refusal(own), "accepted");
 }
 
 BOOST_AUTO_TEST_CASE(a_schedule_of_the_users_is_asked_for_its_first_rate) {
   const auto bad = [](std::int64_t position) { return static_cast<float>(position) - 2.0f; };
-  BOOST_TEST(refusal(BasicSGD{bad}) ==
-             "SGD: learning_rate(0) is -2; a learning rate must be finite and not negative.");
+  check_is(refusal(BasicSGD{bad}),
+           "SGD: learning_rate(0) is -2; a learning rate must be finite and not negative.");
 }
 
 BOOST_AUTO_TEST_CASE(without_a_learning_rate_named_there_is_pytorchs_default_or_the_schedules_own) {

@@ -8,9 +8,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/refusal.hpp"
+
 BOOST_AUTO_TEST_SUITE(schedule_tests)
 
 using namespace halfstep;
+using test::check_is;
 
 namespace {
 
@@ -127,35 +130,34 @@ BOOST_AUTO_TEST_CASE(inverse_square_root_is_hugging_faces) {
 
 BOOST_AUTO_TEST_CASE(rates_and_lengths_that_cannot_be_are_refused_by_name_and_value) {
   const std::string rate = "; a learning rate must be finite and not negative.";
-  BOOST_TEST(refusal(0.0f) == "accepted");
-  BOOST_TEST(refusal(-0.1f) == "schedule constant: learning_rate is -0.1" + rate);
-  BOOST_TEST(refusal(nan_value) == "schedule constant: learning_rate is NaN" + rate);
-  BOOST_TEST(refusal(infinity) == "schedule constant: learning_rate is infinity" + rate);
-  BOOST_TEST(refusal(1e39) == "schedule constant: learning_rate is 1e+39" + rate);
-  BOOST_TEST(refusal(warmup_cosine(nan_value, 1, 2)) == "schedule warmup_cosine: peak is NaN" + rate);
-  BOOST_TEST(refusal(warmup_linear(1, 1, 2, -1)) == "schedule warmup_linear: floor is -1" + rate);
-  BOOST_TEST(refusal(warmup_linear(1, 1, 2, 3)) ==
-             "schedule warmup_linear: floor is 3 and peak is 1; it must not be above the peak.");
-  BOOST_TEST(refusal(warmup_constant(1, -1)) ==
-             "schedule warmup_constant: warmup is -1; it must not be negative.");
+  check_is(refusal(0.0f), "accepted");
+  check_is(refusal(-0.1f), "schedule constant: learning_rate is -0.1" + rate);
+  check_is(refusal(nan_value), "schedule constant: learning_rate is NaN" + rate);
+  check_is(refusal(infinity), "schedule constant: learning_rate is infinity" + rate);
+  check_is(refusal(1e39), "schedule constant: learning_rate is 1e+39" + rate);
+  check_is(refusal(warmup_cosine(nan_value, 1, 2)), "schedule warmup_cosine: peak is NaN" + rate);
+  check_is(refusal(warmup_linear(1, 1, 2, -1)), "schedule warmup_linear: floor is -1" + rate);
+  check_is(refusal(warmup_linear(1, 1, 2, 3)),
+           "schedule warmup_linear: floor is 3 and peak is 1; it must not be above the peak.");
+  check_is(refusal(warmup_constant(1, -1)),
+           "schedule warmup_constant: warmup is -1; it must not be negative.");
   for (const std::int64_t length : {-5, 0, 100}) {
-    BOOST_TEST(
-        refusal(warmup_cosine(1, 100, length)) ==
-        "schedule warmup_cosine: length is " + std::to_string(length) +
-            " and warmup is 100; the length counts the warm-up too and must be greater (warmup_constant "
-            "stays at the peak).");
+    check_is(refusal(warmup_cosine(1, 100, length)),
+             "schedule warmup_cosine: length is " + std::to_string(length) +
+                 " and warmup is 100; the length counts the warm-up too and must be greater (warmup_constant "
+                 "stays at the peak).");
   }
-  BOOST_TEST(refusal(step_decay(1, 0)) == "schedule step_decay: step_size is 0; it must be at least 1.");
-  BOOST_TEST(refusal(step_decay(1, 5, 0)) ==
-             "schedule step_decay: gamma is 0; it must be finite and greater than 0.");
-  BOOST_TEST(refusal(exponential(1, -0.9)) ==
-             "schedule exponential: gamma is -0.9; it must be finite and greater than 0.");
-  BOOST_TEST(refusal(one_cycle(1, 0)) == "schedule one_cycle: total_steps is 0; it must be at least 1.");
-  BOOST_TEST(refusal(one_cycle(1, 10, 1.5)) ==
-             "schedule one_cycle: pct_start is 1.5; it must be between 0 and 1.");
-  BOOST_TEST(refusal(one_cycle(1, 10, 0.3, 0)) == "schedule one_cycle: peak / div_factor is infinity" + rate);
-  BOOST_TEST(refusal(one_cycle(1, 10, 0.3, 25, -1)) ==
-             "schedule one_cycle: peak / div_factor / final_div_factor is -0.04" + rate);
+  check_is(refusal(step_decay(1, 0)), "schedule step_decay: step_size is 0; it must be at least 1.");
+  check_is(refusal(step_decay(1, 5, 0)),
+           "schedule step_decay: gamma is 0; it must be finite and greater than 0.");
+  check_is(refusal(exponential(1, -0.9)),
+           "schedule exponential: gamma is -0.9; it must be finite and greater than 0.");
+  check_is(refusal(one_cycle(1, 0)), "schedule one_cycle: total_steps is 0; it must be at least 1.");
+  check_is(refusal(one_cycle(1, 10, 1.5)),
+           "schedule one_cycle: pct_start is 1.5; it must be between 0 and 1.");
+  check_is(refusal(one_cycle(1, 10, 0.3, 0)), "schedule one_cycle: peak / div_factor is infinity" + rate);
+  check_is(refusal(one_cycle(1, 10, 0.3, 25, -1)),
+           "schedule one_cycle: peak / div_factor / final_div_factor is -0.04" + rate);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

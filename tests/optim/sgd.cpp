@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "support/refusal.hpp"
+
 BOOST_AUTO_TEST_SUITE(sgd_tests)
 
 using namespace halfstep;
+using test::check_is;
 
 namespace {
 
@@ -139,15 +142,15 @@ BOOST_AUTO_TEST_CASE(a_parameters_factors_scale_its_rate_and_its_decay) {
 
 BOOST_AUTO_TEST_CASE(options_that_cannot_be_are_refused_by_name_and_value) {
   const std::string rule = "; it must be finite and not negative.";
-  BOOST_TEST(refusal({.momentum = -0.1}) == "SGD: momentum is -0.1" + rule);
-  BOOST_TEST(refusal({.momentum = nan_value}) == "SGD: momentum is NaN" + rule);
-  BOOST_TEST(refusal({.dampening = nan_value}) == "SGD: dampening is NaN; it must be finite.");
-  BOOST_TEST(refusal({.weight_decay = -1}) == "SGD: weight_decay is -1" + rule);
-  BOOST_TEST(refusal({.nesterov = true}) == "SGD: momentum is 0; nesterov needs a momentum greater than 0.");
-  BOOST_TEST(refusal({.momentum = 0.9, .dampening = 0.5, .nesterov = true}) ==
-             "SGD: dampening is 0.5; nesterov needs a dampening of 0.");
-  BOOST_TEST(refusal({.learning_rate = -1}) ==
-             "schedule constant: learning_rate is -1; a learning rate must be finite and not negative.");
+  check_is(refusal({.momentum = -0.1}), "SGD: momentum is -0.1" + rule);
+  check_is(refusal({.momentum = nan_value}), "SGD: momentum is NaN" + rule);
+  check_is(refusal({.dampening = nan_value}), "SGD: dampening is NaN; it must be finite.");
+  check_is(refusal({.weight_decay = -1}), "SGD: weight_decay is -1" + rule);
+  check_is(refusal({.nesterov = true}), "SGD: momentum is 0; nesterov needs a momentum greater than 0.");
+  check_is(refusal({.momentum = 0.9, .dampening = 0.5, .nesterov = true}),
+           "SGD: dampening is 0.5; nesterov needs a dampening of 0.");
+  check_is(refusal({.learning_rate = -1}),
+           "schedule constant: learning_rate is -1; a learning rate must be finite and not negative.");
 }
 
 BOOST_AUTO_TEST_CASE(the_first_update_forgets_what_the_buffer_held_and_one_without_momentum_leaves_it) {

@@ -3,9 +3,12 @@
 #include <limits>
 #include <string>
 
+#include "support/refusal.hpp"
+
 BOOST_AUTO_TEST_SUITE(clip_tests)
 
 using namespace halfstep;
+using test::check_is;
 
 namespace {
 
@@ -40,16 +43,16 @@ BOOST_AUTO_TEST_CASE(a_threshold_that_would_turn_erase_or_poison_the_gradients_i
   const std::string rule =
       "; a clipping threshold must be greater than 0; infinity measures and leaves the gradients as they "
       "are.";
-  BOOST_TEST(refusal(infinity, infinity) == "accepted");
-  BOOST_TEST(refusal(1.0f, 0.1f) == "accepted");
-  BOOST_TEST(refusal(1e-45f, infinity) == "accepted");
-  BOOST_TEST(refusal(-1.0f, infinity) == "clipping: clip_norm is -1" + rule);
-  BOOST_TEST(refusal(0.0f, infinity) == "clipping: clip_norm is 0" + rule);
-  BOOST_TEST(refusal(-0.0f, infinity) == "clipping: clip_norm is -0" + rule);
-  BOOST_TEST(refusal(nan_value, infinity) == "clipping: clip_norm is NaN" + rule);
-  BOOST_TEST(refusal(-infinity, infinity) == "clipping: clip_norm is -infinity" + rule);
-  BOOST_TEST(refusal(1.0f, -0.1f) == "clipping: clip_value is -0.1" + rule);
-  BOOST_TEST(refusal(1.0f, nan_value) == "clipping: clip_value is NaN" + rule);
+  check_is(refusal(infinity, infinity), "accepted");
+  check_is(refusal(1.0f, 0.1f), "accepted");
+  check_is(refusal(1e-45f, infinity), "accepted");
+  check_is(refusal(-1.0f, infinity), "clipping: clip_norm is -1" + rule);
+  check_is(refusal(0.0f, infinity), "clipping: clip_norm is 0" + rule);
+  check_is(refusal(-0.0f, infinity), "clipping: clip_norm is -0" + rule);
+  check_is(refusal(nan_value, infinity), "clipping: clip_norm is NaN" + rule);
+  check_is(refusal(-infinity, infinity), "clipping: clip_norm is -infinity" + rule);
+  check_is(refusal(1.0f, -0.1f), "clipping: clip_value is -0.1" + rule);
+  check_is(refusal(1.0f, nan_value), "clipping: clip_value is NaN" + rule);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

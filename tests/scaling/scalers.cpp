@@ -6,9 +6,12 @@
 #include <random>
 #include <string>
 
+#include "support/refusal.hpp"
+
 BOOST_AUTO_TEST_SUITE(scalers_tests)
 
 using namespace halfstep;
+using test::check_is;
 
 namespace {
 
@@ -178,51 +181,51 @@ BOOST_AUTO_TEST_CASE(what_a_scaler_cannot_live_with_is_refused_by_name_and_value
   BOOST_CHECK_NO_THROW(validate(DynamicScaler{}));
   BOOST_CHECK_NO_THROW(validate(StaticScaler{}));
   BOOST_CHECK_NO_THROW(validate(NoScaler{}));
-  BOOST_TEST(refusal(StaticScaler{.scale = 0}) ==
-             "StaticScaler: scale is 0; a loss scale is finite and at least 2^-64.");
-  BOOST_TEST(refusal(StaticScaler{.scale = -2}) ==
-             "StaticScaler: scale is -2; a loss scale is finite and at least 2^-64.");
-  BOOST_TEST(refusal(StaticScaler{.scale = nan_value}) ==
-             "StaticScaler: scale is NaN; a loss scale is finite and at least 2^-64.");
-  BOOST_TEST(refusal(DynamicScaler{.initial_scale = infinity}) ==
-             "DynamicScaler: initial_scale is infinity; a loss scale is finite and at least 2^-64.");
+  check_is(refusal(StaticScaler{.scale = 0}),
+           "StaticScaler: scale is 0; a loss scale is finite and at least 2^-64.");
+  check_is(refusal(StaticScaler{.scale = -2}),
+           "StaticScaler: scale is -2; a loss scale is finite and at least 2^-64.");
+  check_is(refusal(StaticScaler{.scale = nan_value}),
+           "StaticScaler: scale is NaN; a loss scale is finite and at least 2^-64.");
+  check_is(refusal(DynamicScaler{.initial_scale = infinity}),
+           "DynamicScaler: initial_scale is infinity; a loss scale is finite and at least 2^-64.");
   for (const double growth : {1.0, 0.5, -2.0}) {
     DynamicScaler scaler;
     scaler.growth_factor = growth;
-    BOOST_TEST(refusal(scaler) == "DynamicScaler: growth_factor is " + detail::describe_number(growth) +
-                                      "; it must be finite and greater than 1.");
+    check_is(refusal(scaler), "DynamicScaler: growth_factor is " + detail::describe_number(growth) +
+                                  "; it must be finite and greater than 1.");
   }
-  BOOST_TEST(refusal(DynamicScaler{.growth_factor = nan_value}) ==
-             "DynamicScaler: growth_factor is NaN; it must be finite and greater than 1.");
-  BOOST_TEST(refusal(DynamicScaler{.growth_factor = 1e39}) ==
-             "DynamicScaler: growth_factor is 1e+39; it must be finite and greater than 1.");
+  check_is(refusal(DynamicScaler{.growth_factor = nan_value}),
+           "DynamicScaler: growth_factor is NaN; it must be finite and greater than 1.");
+  check_is(refusal(DynamicScaler{.growth_factor = 1e39}),
+           "DynamicScaler: growth_factor is 1e+39; it must be finite and greater than 1.");
   for (const double backoff : {1.0, 1.5, 0.0, -0.5}) {
     DynamicScaler scaler;
     scaler.backoff_factor = backoff;
-    BOOST_TEST(refusal(scaler) == "DynamicScaler: backoff_factor is " + detail::describe_number(backoff) +
-                                      "; it must be greater than 0 and less than 1.");
+    check_is(refusal(scaler), "DynamicScaler: backoff_factor is " + detail::describe_number(backoff) +
+                                  "; it must be greater than 0 and less than 1.");
   }
-  BOOST_TEST(refusal(DynamicScaler{.backoff_factor = nan_value}) ==
-             "DynamicScaler: backoff_factor is NaN; it must be greater than 0 and less than 1.");
-  BOOST_TEST(refusal(DynamicScaler{.growth_interval = 0}) ==
-             "DynamicScaler: growth_interval is 0; it must be at least 1 window.");
-  BOOST_TEST(
-      refusal(DynamicScaler{.hysteresis = 0}) ==
+  check_is(refusal(DynamicScaler{.backoff_factor = nan_value}),
+           "DynamicScaler: backoff_factor is NaN; it must be greater than 0 and less than 1.");
+  check_is(refusal(DynamicScaler{.growth_interval = 0}),
+           "DynamicScaler: growth_interval is 0; it must be at least 1 window.");
+  check_is(
+      refusal(DynamicScaler{.hysteresis = 0}),
       "DynamicScaler: hysteresis is 0; it must be at least 1, which lowers the scale at the first non-finite "
       "gradient.");
-  BOOST_TEST(refusal(DynamicScaler{.minimum_scale = 0}) ==
-             "DynamicScaler: minimum_scale is 0; a loss scale is finite and at least 2^-64.");
-  BOOST_TEST(refusal(DynamicScaler{.maximum_scale = infinity}) ==
-             "DynamicScaler: maximum_scale is infinity; a loss scale is finite and at least 2^-64.");
-  BOOST_TEST(
-      refusal(DynamicScaler{.minimum_scale = 8, .maximum_scale = 4}) ==
+  check_is(refusal(DynamicScaler{.minimum_scale = 0}),
+           "DynamicScaler: minimum_scale is 0; a loss scale is finite and at least 2^-64.");
+  check_is(refusal(DynamicScaler{.maximum_scale = infinity}),
+           "DynamicScaler: maximum_scale is infinity; a loss scale is finite and at least 2^-64.");
+  check_is(
+      refusal(DynamicScaler{.minimum_scale = 8, .maximum_scale = 4}),
       "DynamicScaler: minimum_scale is 8 and maximum_scale is 4; the minimum must not be above the maximum.");
-  BOOST_TEST(
-      refusal(DynamicScaler{.initial_scale = 1, .minimum_scale = 2}) ==
+  check_is(
+      refusal(DynamicScaler{.initial_scale = 1, .minimum_scale = 2}),
       "DynamicScaler: initial_scale is 1 and minimum_scale is 2; the initial scale must not be below the "
       "minimum.");
-  BOOST_TEST(
-      refusal(DynamicScaler{.initial_scale = 8, .maximum_scale = 4}) ==
+  check_is(
+      refusal(DynamicScaler{.initial_scale = 8, .maximum_scale = 4}),
       "DynamicScaler: initial_scale is 8 and maximum_scale is 4; the initial scale must not be above the "
       "maximum.");
 }

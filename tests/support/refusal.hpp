@@ -34,12 +34,18 @@ inline bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Checks that a message holds every one of these.
+/// Checks that a message is this one.
+inline void check_is(const std::string& text, const std::string& expected, int line = __builtin_LINE()) {
+  BOOST_TEST(text == expected, "line " << line << ": \"" << text << "\" instead of \"" << expected << "\"");
+}
+
+/// Checks that a message holds this, or each of these.
+inline void check_holds(const std::string& text, const std::string& part, int line = __builtin_LINE()) {
+  BOOST_TEST(holds(text, part), "line " << line << ": \"" << part << "\" is not in \"" << text << "\"");
+}
 inline void check_holds(const std::string& text, std::initializer_list<const char*> parts,
                         int line = __builtin_LINE()) {
-  for (const char* part : parts) {
-    BOOST_TEST(holds(text, part), "line " << line << ": \"" << part << "\" is not in \"" << text << "\"");
-  }
+  for (const char* part : parts) check_holds(text, part, line);
 }
 
 }  // namespace halfstep::test
