@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # compile.sh <folder> [all]: what a machine without a GPU can show of CUDA's own compiler. Builds by nvcc, for sm_80,
-# sm_90 and sm_100 in one go,
-#   - linked/: a trainer under each policy, and every example but gpt, in two CUDA files (-rdc, without CUDA's 16-bit
-#     operators) and a C++ file;
-#   - the example gpt under one policy, which has nearly every operation;
+# sm_90 and sm_100 in one go, one program, linked/, of
+#   - a trainer under each policy, with -rdc and without CUDA's 16-bit operators,
+#   - what trains of every example, of gpt under one policy, which has nearly every operation,
+#   - a C++ file;
 # or, with `all`, every example as its user builds it, under all of its policies. Sees that no kernel spills registers,
 # that 16-bit numbers are converted by the GPU's instructions, and that a program started without a GPU says so.
 set -euo pipefail
@@ -11,7 +11,7 @@ folder=$1
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 fail() { echo "compile.sh: $*" >&2; exit 1; }
 case ${2:-} in
-  "") targets=(linked gpt_float16) program=(linked) without_gpu=77 ;;
+  "") targets=(linked) program=(linked) without_gpu=77 ;;
   all) targets=(halfstep_examples) program=(halfstep/examples/digits --epochs 1) without_gpu=1 ;;
   *) fail "$2 is none of my arguments" ;;
 esac
