@@ -22,7 +22,6 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <set>
@@ -31,6 +30,10 @@
 #include <thread>
 #include <vector>
 
+// What is optimised has no JSON, and reading it costs g++ a second in each program.
+#ifndef __OPTIMIZE__
+#include <nlohmann/json.hpp>
+#endif
 #if HALFSTEP_WITH_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
