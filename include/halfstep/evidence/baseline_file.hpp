@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <halfstep/evidence/baseline.hpp>
@@ -7,49 +8,99 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace halfstep {
 
+namespace detail {
+
+inline constexpr std::string_view baseline_format = "halfstep baseline 1";
+
+// Field by field, and lists by loops: what braces hold, each name's length in them and each kind of list are types of
+// their own to the JSON library, and compiling them took longer than all else here.
+
+template <class T>
+nlohmann::ordered_json json_list(const std::vector<T>& values) {
+  auto list = nlohmann::ordered_json::array();
+  for (const T& value : values) list.push_back(nlohmann::ordered_json(value));
+  return list;
+}
+inline const nlohmann::ordered_json& json_field(const nlohmann::ordered_json& json, const std::string& name) {
+  return json.at(name);
+}
+template <class T>
+void read_json(const nlohmann::ordered_json& json, T& value) {
+  value = json.get<T>();
+}
+template <class T>
+void read_json(const nlohmann::ordered_json& json, std::vector<T>& values) {
+  if (!json.is_array()) throw Error("a list is " + json.dump());
+  values.clear();
+  for (const nlohmann::ordered_json& element : json) read_json(element, values.emplace_back());
+}
+
+}  // namespace detail
+
 inline void to_json(nlohmann::ordered_json& json, const TensorSketch& sketch) {
-  json = {{"norm", sketch.norm}, {"products", sketch.products}};
+  json = nlohmann::ordered_json::object();
+  json["norm"] = sketch.norm;
+  json["products"] = nlohmann::ordered_json::array();
+  for (const double product : sketch.products) json["products"].push_back(nlohmann::ordered_json(product));
 }
 inline void from_json(const nlohmann::ordered_json& json, TensorSketch& sketch) {
-  json.at("norm").get_to(sketch.norm);
-  json.at("products").get_to(sketch.products);
+  detail::read_json(detail::json_field(json, "norm"), sketch.norm);
+  std::vector<double> products;
+  detail::read_json(detail::json_field(json, "products"), products);
+  if (products.size() != sketch.products.size()) {
+    throw Error("a tensor has " + std::to_string(products.size()) + " products, not " +
+                std::to_string(sketch.products.size()));
+  }
+  std::copy(products.begin(), products.end(), sketch.products.begin());
 }
 
 /// Every step of a baseline is applied, and every number finite, so that JSON holds it with all its bits.
 inline void to_json(nlohmann::ordered_json& json, const BaselineStep& step) {
-  json = {{"loss", step.loss},
-          {"gradient_norm", step.gradient_norm},
-          {"update_number", step.update_number},
-          {"gradients", step.gradients},
-          {"weights", step.weights}};
+  json = nlohmann::ordered_json::object();
+  json["loss"] = step.loss;
+  json["gradient_norm"] = step.gradient_norm;
+  json["update_number"] = step.update_number;
+  json["gradients"] = detail::json_list(step.gradients);
+  json["weights"] = detail::json_list(step.weights);
 }
 inline void from_json(const nlohmann::ordered_json& json, BaselineStep& step) {
   step.outcome = Outcome::applied;
-  json.at("loss").get_to(step.loss);
-  json.at("gradient_norm").get_to(step.gradient_norm);
-  json.at("update_number").get_to(step.update_number);
-  json.at("gradients").get_to(step.gradients);
-  json.at("weights").get_to(step.weights);
+  detail::read_json(detail::json_field(json, "loss"), step.loss);
+  detail::read_json(detail::json_field(json, "gradient_norm"), step.gradient_norm);
+  detail::read_json(detail::json_field(json, "update_number"), step.update_number);
+  detail::read_json(detail::json_field(json, "gradients"), step.gradients);
+  detail::read_json(detail::json_field(json, "weights"), step.weights);
 }
 
 inline void to_json(nlohmann::ordered_json& json, const Baseline& baseline) {
-  json = {{"format", "halfstep baseline 1"},   {"policy", baseline.policy},
-          {"optimizer", baseline.optimizer},   {"seed", baseline.seed},
-          {"parameters", baseline.parameters}, {"first_weights", baseline.first_weights},
-          {"steps", baseline.steps},           {"predictions", baseline.predictions}};
+  json = nlohmann::ordered_json::object();
+  json["format"] = std::string(detail::baseline_format);
+  json["policy"] = baseline.policy;
+  json["optimizer"] = baseline.optimizer;
+  json["seed"] = baseline.seed;
+  json["parameters"] = detail::json_list(baseline.parameters);
+  json["first_weights"] = detail::json_list(baseline.first_weights);
+  json["steps"] = detail::json_list(baseline.steps);
+  json["predictions"] = nlohmann::ordered_json::array();
+  for (const auto& prediction : baseline.predictions) json["predictions"].push_back(detail::json_list(prediction));
 }
 inline void from_json(const nlohmann::ordered_json& json, Baseline& baseline) {
-  if (json.at("format") != "halfstep baseline 1") throw Error("\"format\" is " + json.at("format").dump());
-  json.at("policy").get_to(baseline.policy);
-  json.at("optimizer").get_to(baseline.optimizer);
-  json.at("seed").get_to(baseline.seed);
-  json.at("parameters").get_to(baseline.parameters);
-  json.at("first_weights").get_to(baseline.first_weights);
-  json.at("steps").get_to(baseline.steps);
-  json.at("predictions").get_to(baseline.predictions);
+  const auto& format = detail::json_field(json, "format");
+  if (!format.is_string() || format.get_ref<const std::string&>() != detail::baseline_format) {
+    throw Error("\"format\" is " + format.dump());
+  }
+  detail::read_json(detail::json_field(json, "policy"), baseline.policy);
+  detail::read_json(detail::json_field(json, "optimizer"), baseline.optimizer);
+  detail::read_json(detail::json_field(json, "seed"), baseline.seed);
+  detail::read_json(detail::json_field(json, "parameters"), baseline.parameters);
+  detail::read_json(detail::json_field(json, "first_weights"), baseline.first_weights);
+  detail::read_json(detail::json_field(json, "steps"), baseline.steps);
+  detail::read_json(detail::json_field(json, "predictions"), baseline.predictions);
   if (baseline.first_weights.size() != baseline.parameters.size()) {
     throw Error("there are not as many first weights as parameters");
   }

@@ -26,6 +26,8 @@ void to_json(Json& json, const StepReport& report) {
   for_each_field(report, [&](const char* name, const auto& value) {
     if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(value)>>) {
       json[name] = json_number(value);
+    } else if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, std::string_view>) {
+      json[name] = std::string(value);
     } else {
       json[name] = value;
     }
