@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "support/classifier.hpp"
+#include "evidence/diagnosed_models.hpp"
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -18,8 +18,10 @@ BOOST_AUTO_TEST_SUITE(baseline_tests)
 
 using namespace halfstep;
 using halfstep::test::Classifier;
+using halfstep::test::HalfPolicy;
 using halfstep::test::holds;
 using halfstep::test::Points;
+using halfstep::test::ScalerChoice;
 
 namespace {
 
@@ -43,17 +45,10 @@ Baseline record() {
   return record_baseline(trainer, batches(), predictions);
 }
 
-/// Its gradients are so small that most vanish in float16.
-struct ScaledTheWrongWay : Float16ScaledPolicy {
-  static constexpr std::string_view name = "float16, scaled down";
-  static constexpr StaticScaler scaler{0x1p-18f};
-};
+/// With it most gradients are so small that they vanish in float16.
+constexpr DynamicScaler scales_the_wrong_way{.initial_scale = 0x1p-18f};
 /// Three windows go well; in the fourth the scale is 2^31.
-struct GrowsTooFast : Float16ScaledPolicy {
-  static constexpr std::string_view name = "float16, growing too fast";
-  static constexpr DynamicScaler scaler{
-      .initial_scale = 0x1p11f, .growth_factor = 0x1p20f, .growth_interval = 3};
-};
+constexpr DynamicScaler grows_too_fast{.initial_scale = 0x1p11f, .growth_factor = 0x1p20f, .growth_interval = 3};
 
 template <class Policy>
 BaselineComparison compared(BaselineOptions options = {
@@ -96,7 +91,7 @@ BOOST_AUTO_TEST_CASE(recording_changes_no_bit_of_the_training) {
 
 BOOST_AUTO_TEST_CASE(
     the_16_bit_policies_stay_within_the_tolerance_of_their_type_and_not_within_that_of_float) {
-  const auto half = compared<Float16ScaledPolicy>();
+  const auto half = compared<HalfPolicy>();
   BOOST_TEST(!half.first, half.first.text());
   const auto brain = compared<BFloat16Policy>();
   BOOST_TEST(!brain.first, brain.first.text());
@@ -106,12 +101,13 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST_MESSAGE("bfloat16: loss " << brain.largest.loss << ", gradients " << brain.largest.gradients
                                        << ", weights " << brain.largest.weights << ", predictions "
                                        << brain.largest.predictions);
-  const auto strict = compared<Float16ScaledPolicy>({BaselineTolerance::of<float>()});
+  const auto strict = compared<HalfPolicy>({BaselineTolerance::of<float>()});
   BOOST_TEST(strict.first.step == 1);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_that_vanish_are_found_at_the_first_step_by_their_tensor) {
-  const auto result = compared<ScaledTheWrongWay>();
+  const ScalerChoice scaler(scales_the_wrong_way);
+  const auto result = compared<HalfPolicy>();
   BOOST_TEST(result.first.step == 1);
   BOOST_TEST(result.first.quantity == "gradient");
   BOOST_TEST(holds(result.first.tensor, "hidden"));
@@ -119,12 +115,13 @@ BOOST_AUTO_TEST_CASE(gradients_that_vanish_are_found_at_the_first_step_by_their_
 }
 
 BOOST_AUTO_TEST_CASE(a_scale_that_grows_too_fast_is_found_at_the_window_that_it_breaks) {
-  const auto result = compared<GrowsTooFast>();
+  const ScalerChoice scaler(grows_too_fast);
+  const auto result = compared<HalfPolicy>();
   BOOST_TEST(result.first.step == 4);
   BOOST_TEST(result.first.quantity == "outcome");
   BOOST_TEST(!result.first.tensor.empty());
   const auto patient =
-      compared<GrowsTooFast>({.tolerance = BaselineTolerance::of<float16>(), .skips_allowed = 100});
+      compared<HalfPolicy>({.tolerance = BaselineTolerance::of<float16>(), .skips_allowed = 100});
   BOOST_TEST(!patient.first, patient.first.text());
   BOOST_TEST(patient.skips > 0);
 }

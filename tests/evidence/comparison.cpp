@@ -11,31 +11,18 @@
 #include <utility>
 #include <vector>
 
+#include "evidence/diagnosed_models.hpp"
 #include "support/refusal.hpp"
 
 BOOST_AUTO_TEST_SUITE(comparison_tests)
 
 using namespace halfstep;
+using halfstep::test::Classifier;
+using halfstep::test::HalfPolicy;
 using halfstep::test::holds;
+using halfstep::test::ScalerChoice;
 
 namespace {
-
-struct Small {
-  Linear hidden{2, 16}, output{16, 3};
-  template <class Visitor>
-  void parameters(Visitor&& visit) {
-    visit("hidden", hidden);
-    visit("output", output);
-  }
-  template <class Tape>
-  auto forward(Tape& tape, auto inputs) {
-    return output(tape, gelu(tape, hidden(tape, inputs)));
-  }
-  template <class Tape>
-  Loss loss(Tape& tape, const ArrayDataset<>::Batch& batch) {
-    return cross_entropy(tape, forward(tape, batch.features), batch.labels);
-  }
-};
 
 struct Thirds {
   ArrayDataset<> training = points(50), validation = points(30);
@@ -51,15 +38,10 @@ struct Thirds {
   }
 };
 
-/// Its first windows overflow.
-struct BeginsTooHigh : Float16ScaledPolicy {
-  static constexpr std::string_view name = "float16 <high>";
-  static constexpr DynamicScaler scaler{.initial_scale = 0x1p24f};
-};
+Classifier model() { return Classifier(2, 16, 3); }
 
 /// Two skips in a row are too many.
 struct StopsSoon : Float32Policy {
-  static constexpr std::string_view name = "float32, stopping soon";
   static constexpr std::int64_t stop_after_skips = 2;
 };
 
@@ -73,13 +55,16 @@ Thirds spoiled(std::int64_t infinite) {
   return {.training = {Shape{2}, std::move(features), std::move(labels)}};
 }
 PolicyRun stopping_soon(const Thirds& data) {
-  return train_under<StopsSoon, Small, AdamW>(
-      data, {.trainer = {.seed = 3}, .epochs = 1, .batch_size = 16, .long_tail = {49}});
+  return train_under<StopsSoon, Classifier, AdamW>(
+      data, {.model = model(), .trainer = {.seed = 3}, .epochs = 1, .batch_size = 16, .long_tail = {49}});
 }
 
 const Comparison& trained() {
-  static const Comparison comparison = compare_policies<Small, AdamW, Float32Policy, BeginsTooHigh>(
-      Thirds{}, {.optimizer = AdamW{.learning_rate = constant(3e-2f)},
+  // Its first windows overflow.
+  const ScalerChoice too_high({.initial_scale = 0x1p24f});
+  static const Comparison comparison = compare_policies<Classifier, AdamW, StopsSoon, HalfPolicy>(
+      Thirds{}, {.model = model(),
+                 .optimizer = AdamW{.learning_rate = constant(3e-2f)},
                  .trainer = {.clip_norm = 0.5f, .seed = 3},
                  .epochs = 8,
                  .batch_size = 16,
@@ -107,7 +92,7 @@ Comparison made(double margin_tolerance) {
   reference.computes_in_float = true;
   std::vector<PolicyRun> runs{run_of("float16", {1.0f, 0.0f, 0.75f, 1.0f, 1.0f, 0.0f, 1.0f, 0.0f}, 0.51),
                               reference};
-  return compare_runs(std::move(runs), ComparisonOptions<Small, AdamW>{.margin_tolerance = margin_tolerance});
+  return compare_runs(std::move(runs), ComparisonOptions<Classifier, AdamW>{.margin_tolerance = margin_tolerance});
 }
 
 }  // namespace
@@ -214,15 +199,15 @@ BOOST_AUTO_TEST_CASE(the_step_that_stops_training_is_no_part_of_the_rate) {
   run.samples.resize(1);
   run.seconds = {std::numeric_limits<double>::quiet_NaN()};
   detail::summarise(run, 16, 4);
-  const Comparison comparison = compare_runs({run}, ComparisonOptions<Small, AdamW>{.batch_size = 16});
+  const Comparison comparison = compare_runs({run}, ComparisonOptions<Classifier, AdamW>{.batch_size = 16});
   BOOST_TEST(!is_finite(run.samples_per_second));
   BOOST_TEST(holds(comparison_page(comparison), ">-/s<"));
 }
 
 BOOST_AUTO_TEST_CASE(the_reference_is_what_a_plain_loop_gives) {
   const Thirds data;
-  Trainer<Small, AdamW, Float32Policy> trainer{
-      Small{}, AdamW{.learning_rate = constant(3e-2f)}, {.clip_norm = 0.5f, .seed = 3}};
+  Trainer<Classifier, AdamW, Float32Policy> trainer{
+      model(), AdamW{.learning_rate = constant(3e-2f)}, {.clip_norm = 0.5f, .seed = 3}};
   Loader loader(data.training, {.batch_size = 16}, Shuffled(3));
   for (int epoch = 0; epoch < 8; ++epoch) {
     for (const auto& batch : loader) trainer.step(batch);
@@ -242,14 +227,14 @@ BOOST_AUTO_TEST_CASE(table_json_and_page_tell_the_same_and_the_page_is_whole_in_
   BOOST_TEST(json.at("runs").at(1).at("skipped") == comparison.runs[1].state.skipped);
   BOOST_TEST(json.at("runs").at(1).at("memory").at("total") == comparison.runs[1].memory.total());
   const std::string table = comparison_table(comparison);
-  BOOST_TEST(holds(table, "float16 <high>\n"));
+  BOOST_TEST(holds(table, "float16 <chosen>\n"));
   BOOST_TEST(holds(table, "last step of an epoch, 2 samples"));
   const std::string page = comparison_page(comparison);
   for (const char* part : {"Loss of applied windows", "Loss scale", "Gradient norm", "Throughput", "Memory",
-                           "float16 &lt;high&gt;: skipped at window 1", ": clipped at window"}) {
+                           "float16 &lt;chosen&gt;: skipped at window 1", ": clipped at window"}) {
     BOOST_TEST(holds(page, part), part);
   }
-  for (const char* outside : {"http", "src=", "href=", "<script", "<high>", "nan", "inf,"}) {
+  for (const char* outside : {"http", "src=", "href=", "<script", "<chosen>", "nan", "inf,"}) {
     BOOST_TEST(!holds(page, outside), outside);
   }
 }
@@ -270,7 +255,7 @@ BOOST_AUTO_TEST_CASE(json_names_every_number_that_is_not_finite_and_has_no_null)
   bad.steps.resize(1);
   bad.steps[0].loss = not_a_number;
   const Comparison comparison = compare_runs(
-      {reference, bad}, ComparisonOptions<Small, AdamW>{.margin_tolerance = static_cast<double>(infinity)});
+      {reference, bad}, ComparisonOptions<Classifier, AdamW>{.margin_tolerance = static_cast<double>(infinity)});
   const std::string text = nlohmann::ordered_json(comparison).dump();
   BOOST_TEST(!holds(text, "null"), text);
   const auto run = nlohmann::json::parse(text).at("runs").at(1);

@@ -11,8 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/classifier.hpp"
-#include "support/given_gradients.hpp"
+#include "evidence/diagnosed_models.hpp"
 
 BOOST_AUTO_TEST_SUITE(diagnose_tests)
 
@@ -21,30 +20,7 @@ using namespace halfstep::test;
 
 namespace {
 
-/// float16 with a scaler that a test may choose, and an end.
-struct HalfPolicy : ChosenScalerPolicy {
-  static constexpr std::int64_t stop_after_skips = 40;
-};
-
 using Policies = std::tuple<Float32Policy, BFloat16Policy, HalfPolicy>;
-
-/// The operations of a classifier, some of them twice, one layer in float.
-struct EveryOperation {
-  Linear first{4, 6}, second{6, 6};
-  ComputeIn<float, Linear> head{6, 3};
-
-  template <class Visitor>
-  void parameters(Visitor&& visit) {
-    visit("first", first);
-    visit("blocks.second", second);
-    visit("head", head);
-  }
-  template <class Tape>
-  Loss loss(Tape& tape, const Points& points) const {
-    const auto x = dropout(tape, gelu(tape, first(tape, points.images())), 0.25f);
-    return cross_entropy(tape, head(tape, relu(tape, relu(tape, second(tape, x)))), points.targets());
-  }
-};
 
 /// Writes one bad value into one tensor of each pass, after it was computed and before anything reads it: the
 /// tensor at a given place in the order of the pass.
@@ -118,13 +94,9 @@ auto& tape_of(Trainer& trainer) {
 }
 
 template <class Policy>
-using EveryTrainer = Trainer<EveryOperation, SGD, Policy>;
-
-template <class Policy>
-EveryTrainer<Policy> every_trainer() {
+DiagnosedTrainer<Policy> every_trainer() {
   // A small rate: float16's first scale is found before anything is planted, and the weights stay sound.
-  EveryTrainer<Policy> trainer(EveryOperation{}, {.learning_rate = 1e-3f}, {.seed = 3});
-  return trainer;
+  return DiagnosedTrainer<Policy>(EveryOperation{}, {.learning_rate = 1e-3f}, {.seed = 3});
 }
 
 /// The diagnosis names the tensor, the element and the value that were planted, and belongs to the step's
@@ -251,7 +223,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_looked_at_has_the_bits_of_the_window_that_
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_run_that_is_diagnosed_has_the_bits_of_one_that_is_not, Policy, Policies) {
   const std::vector<Points> batches = two_good_and_one_bad();
   const auto run = [&](bool diagnoses) {
-    EveryTrainer<Policy> trainer(EveryOperation{}, {.learning_rate = 1e-2f, .momentum = 0.9f},
+    DiagnosedTrainer<Policy> trainer(EveryOperation{}, {.learning_rate = 1e-2f, .momentum = 0.9f},
                                  {.clip_norm = 1.0f, .seed = 5});
     trainer.diagnose_skips(diagnoses);
     std::vector<double> numbers;
@@ -282,32 +254,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_run_that_is_diagnosed_has_the_bits_of_one_that_i
   BOOST_TEST((run(true) == run(false)));
 }
 
-namespace {
-
-/// One layer four times over, whose inside is kept or computed again.
-struct Repeated {
-  bool again = false;
-  Linear first{4, 8}, layer{8, 8}, head{8, 3};
-  template <class Visitor>
-  void parameters(Visitor&& visit) {
-    visit("first", first);
-    visit("layer", layer);
-    visit("head", head);
-  }
-  template <class Tape>
-  Loss loss(Tape& tape, const Points& points) const {
-    const auto block = [this](auto& t, const auto& x) { return gelu(t, layer(t, dropout(t, gelu(t, x), 0.1f))); };
-    auto x = first(tape, points.images());
-    for (int i = 0; i < 4; ++i) x = again ? recompute(tape, x, block) : block(tape, x);
-    return cross_entropy(tape, head(tape, x), points.targets());
-  }
-};
-
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(blocks_computed_again_are_diagnosed_as_those_that_are_kept) {
   const auto text = [](bool again) {
-    Trainer<Repeated, SGD, HalfPolicy> trainer(Repeated{again}, {.learning_rate = 1e-2f}, {.seed = 3});
+    DiagnosedTrainer<HalfPolicy> trainer(Repeated{again}, {.learning_rate = 1e-2f}, {.seed = 3});
     const Points points = two_good_and_one_bad()[0];
     std::string result;
     for (int step = 0; step < 3; ++step) result += std::to_string(trainer.step(points).report().loss) + "\n";
@@ -334,10 +283,10 @@ std::string agreed(Diagnosis diagnosis) {
 }
 
 /// Trains on windows of micro-batches that come in one object, and on the same kept. Gives the bits of the masters.
-template <class Policy, class Model, class Batch>
-std::vector<float> check_one_object(const Model& model, const std::vector<std::vector<Batch>>& windows) {
+template <class Policy, class Batch>
+std::vector<float> check_one_object(const DiagnosedModel& model, const std::vector<std::vector<Batch>>& windows) {
   const auto trainer_of = [&] {
-    return Trainer<Model, SGD, Policy>(model, {.learning_rate = 1e-2f, .momentum = 0.9f}, {.seed = 5});
+    return DiagnosedTrainer<Policy>(model, {.learning_rate = 1e-2f, .momentum = 0.9f}, {.seed = 5});
   };
   auto refilled = trainer_of(), kept = trainer_of();
   refilled.diagnose_skips();
@@ -393,7 +342,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_that_overflows_in_one_object_is_named) {
 
 BOOST_AUTO_TEST_CASE(a_sum_that_overflows_though_no_micro_batch_does_is_named) {
   GivenBatch most{{{1.0f, 1.0f}, {2.5e38f}}};
-  Trainer<GivenGradients, SGD, Float32Policy> trainer(GivenGradients({2, 1}), {.learning_rate = 0.0f});
+  DiagnosedTrainer<Float32Policy> trainer(GivenGradients({2, 1}), {.learning_rate = 0.0f});
   trainer.diagnose_skips();
   trainer.accumulate(most);
   trainer.accumulate(most);
@@ -408,7 +357,7 @@ BOOST_AUTO_TEST_CASE(a_sum_that_overflows_though_no_micro_batch_does_is_named) {
 
 BOOST_AUTO_TEST_CASE(a_window_begun_before_diagnosis_is_asked_for_is_stepped_as_ever) {
   const std::vector<Points> batches = two_good_and_one_bad();
-  EveryTrainer<Float32Policy> trainer(EveryOperation{});
+  DiagnosedTrainer<Float32Policy> trainer(EveryOperation{});
   trainer.accumulate(batches[1]);
   trainer.diagnose_skips();
   trainer.accumulate(batches[0]);

@@ -2,15 +2,13 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/halfstep.hpp>
-#include <halfstep/state/checkpoints.hpp>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "support/classifier.hpp"
-#include "support/given_gradients.hpp"
+#include "evidence/diagnosed_models.hpp"
 #include "support/tape.hpp"
 
 BOOST_AUTO_TEST_SUITE(diagnosis_tests)
@@ -18,18 +16,9 @@ BOOST_AUTO_TEST_SUITE(diagnosis_tests)
 using namespace halfstep;
 using namespace halfstep::test;
 
-namespace {
-
-/// float16 with a scaler that a test may choose, and an end.
-struct HalfPolicy : ChosenScalerPolicy {
-  static constexpr std::int64_t stop_after_skips = 40;
-};
-
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(the_diagnosis_is_the_same_for_every_number_of_threads) {
   const auto run = [] {
-    Trainer<Classifier, SGD, HalfPolicy> trainer(Classifier(160, 512, 10), {.learning_rate = 1e-3f},
+    DiagnosedTrainer<HalfPolicy> trainer(Classifier(160, 512, 10), {.learning_rate = 1e-3f},
                                                  {.device = {.deterministic = true}});
     Points points(64, 160, 10);
     for (float& value : points.inputs) value *= 3e4f;
@@ -43,7 +32,7 @@ BOOST_AUTO_TEST_CASE(the_diagnosis_is_the_same_for_every_number_of_threads) {
 }
 
 BOOST_AUTO_TEST_CASE(a_skipped_window_explains_itself_where_that_is_asked_for) {
-  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
+  DiagnosedTrainer<HalfPolicy> trainer(Classifier(), {.learning_rate = 1e-3f});
   trainer.diagnose_skips();
   const Points good(4, 4, 3, 1), also_good(4, 4, 3, 3);
   Points bad(4, 4, 3, 2);
@@ -79,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_skipped_window_explains_itself_where_that_is_asked_for) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_of_a_sample_is_shown_unless_asked) {
-  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
+  DiagnosedTrainer<HalfPolicy> trainer(Classifier(), {.learning_rate = 1e-3f});
   Points points(4, 4, 3);
   points.inputs[0] = 0.4375f;
   points.inputs[1] = 1234.5f;
@@ -97,7 +86,7 @@ BOOST_AUTO_TEST_CASE(nothing_of_a_sample_is_shown_unless_asked) {
 }
 
 BOOST_AUTO_TEST_CASE(weights_too_large_for_float16_are_named_by_parameter) {
-  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
+  DiagnosedTrainer<HalfPolicy> trainer(Classifier(), {.learning_rate = 1e-3f});
   auto values = trainer.read_parameter("output.weight");
   values[9] = -70000.0f;
   trainer.write_parameter("output.weight", values);
@@ -113,25 +102,6 @@ BOOST_AUTO_TEST_CASE(weights_too_large_for_float16_are_named_by_parameter) {
 
 namespace {
 
-struct Row {
-  Tensor<const float> inputs, targets;
-};
-
-/// sum of (x W1^T) W2^T in the compute type: gradients are products of weights and the loss scale.
-struct TwoProducts {
-  Linear inner{1, 3, {.bias = false}}, outer{3, 1, {.bias = false}};
-  template <class Visitor>
-  void parameters(Visitor&& visit) {
-    visit("inner", inner);
-    visit("outer", outer);
-  }
-  template <class Tape>
-  Loss loss(Tape& tape, const Row& row) const {
-    const auto y = outer(tape, inner(tape, row.inputs));
-    return row.targets.size() > 0 ? mean_squared_error(tape, y, row.targets) : sum(tape, y);
-  }
-};
-
 const float one[] = {1.0f};
 const Row one_sample{{one, {1, 1}}, {}};
 
@@ -142,7 +112,7 @@ BOOST_AUTO_TEST_CASE(the_scale_that_fits_is_the_largest_that_leaves_a_binade_fre
   // binade to spare is 2^14. With 8 in the outer weights the gradient of inner is eight times that.
   for (const auto& [weight, fits] :
        {std::pair(1.0f, 0x1p14f), {8.0f, 0x1p11f}, {0x1p-20f, 0x1p14f}, {3.0f, 0x1p13f}}) {
-    Trainer<TwoProducts, SGD, HalfPolicy> trainer({}, {.learning_rate = 0.0f});
+    DiagnosedTrainer<HalfPolicy> trainer(TwoProducts(), {.learning_rate = 0.0f});
     trainer.write_parameter("outer.weight", std::vector<float>(3, weight));
     trainer.write_parameter("inner.weight", std::vector<float>(3, 1.0f));
     BOOST_TEST((trainer.step(one_sample).report().skip_cause == SkipCause::gradient));
@@ -163,7 +133,7 @@ BOOST_AUTO_TEST_CASE(the_scale_that_fits_is_the_largest_that_leaves_a_binade_fre
 
 BOOST_AUTO_TEST_CASE(zeros_that_were_too_small_are_told_from_zeros_that_are_zero) {
   choose_scaler({.initial_scale = 0.5f});
-  Trainer<TwoProducts, SGD, HalfPolicy> trainer({}, {.learning_rate = 0.0f});
+  DiagnosedTrainer<HalfPolicy> trainer(TwoProducts(), {.learning_rate = 0.0f});
   choose_scaler({});
   // At scale 1/2 the gradients of inner's result are 2^-25, which rounds to zero, 1/2, and a true zero.
   trainer.write_parameter("outer.weight", std::vector<float>{0x1p-24f, 1.0f, 0.0f});
@@ -193,7 +163,7 @@ BOOST_AUTO_TEST_CASE(zeros_that_were_too_small_are_told_from_zeros_that_are_zero
 BOOST_AUTO_TEST_CASE(a_loss_that_overflows_by_itself_is_no_matter_of_the_scale) {
   const float huge[] = {1e30f};
   const Row row{{one, {1, 1}}, {huge, {1, 1}}};
-  Trainer<TwoProducts, SGD, HalfPolicy> trainer({}, {.learning_rate = 0.0f});
+  DiagnosedTrainer<HalfPolicy> trainer(TwoProducts(), {.learning_rate = 0.0f});
   BOOST_TEST((trainer.step(row).report().skip_cause == SkipCause::loss));
   const Diagnosis diagnosis = trainer.diagnose(row);
   BOOST_TEST((diagnosis.first->place == Place::loss));
@@ -204,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_overflows_by_itself_is_no_matter_of_the_scale) 
 BOOST_AUTO_TEST_CASE(a_rate_raised_until_float16_breaks_is_found_and_the_advice_mends_it) {
   const Points points(64, 8, 4);
   const auto train = [&](float rate, Diagnosis& diagnosis) {
-    Trainer<Classifier, SGD, HalfPolicy> trainer(Classifier(8, 32, 4), {.learning_rate = rate}, {.seed = 2});
+    DiagnosedTrainer<HalfPolicy> trainer(Classifier(8, 32, 4), {.learning_rate = rate}, {.seed = 2});
     trainer.diagnose_skips();
     StepReport report;
     for (int step = 0; step < 200; ++step) {
@@ -230,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_rate_raised_until_float16_breaks_is_found_and_the_advice_
 }
 
 BOOST_AUTO_TEST_CASE(a_diagnosis_of_what_was_not_in_the_window_is_refused) {
-  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
+  DiagnosedTrainer<HalfPolicy> trainer(Classifier(), {.learning_rate = 1e-3f});
   const Points points(4, 4, 3);
   BOOST_CHECK_THROW(trainer.diagnose(points, {.micro_batch = 1}), ConfigurationError);
   BOOST_CHECK_THROW(trainer.diagnose(points, {.micro_batch = -1}), ConfigurationError);
@@ -250,19 +220,8 @@ BOOST_AUTO_TEST_CASE(a_diagnosis_of_what_was_not_in_the_window_is_refused) {
   BOOST_TEST(trainer.diagnose(points).finite());
 }
 
-BOOST_AUTO_TEST_CASE(after_a_checkpoint_is_taken_over_the_skip_of_the_run_before_is_forgotten) {
-  Trainer<Classifier, SGD, HalfPolicy> trainer({}, {.learning_rate = 1e-3f});
-  const StateFile start = capture(trainer);
-  Points bad(4, 4, 3);
-  bad.inputs[0] = std::numeric_limits<float>::infinity();
-  trainer.step(bad);
-  BOOST_TEST(trainer.diagnose(bad).attempt == 1);
-  restore(trainer, start);
-  BOOST_TEST(trainer.diagnose(bad).attempt == 0);
-}
-
 BOOST_AUTO_TEST_CASE(a_window_that_was_mended_by_hand_is_applied_and_explains_nothing) {
-  Trainer<GivenGradients, SGD, HalfPolicy> trainer(GivenGradients({2}, true), {.learning_rate = 1});
+  DiagnosedTrainer<HalfPolicy> trainer(GivenGradients({2}, true), {.learning_rate = 1});
   trainer.diagnose_skips();
   const GivenBatch bad{{{std::numeric_limits<float>::quiet_NaN(), 0.25f}}};
   trainer.accumulate(bad);

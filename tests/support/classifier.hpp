@@ -57,6 +57,12 @@ struct Classifier {
   Loss loss(Tape& tape, const Points& points) const {
     return cross_entropy(tape, forward(tape, points.images()), points.targets());
   }
+  /// Of a batch as an ArrayDataset has them.
+  template <class Tape, class Batch>
+  requires requires(const Batch& batch) { batch.features, batch.labels; }
+  Loss loss(Tape& tape, const Batch& batch) const {
+    return cross_entropy(tape, forward(tape, batch.features), batch.labels);
+  }
 };
 
 /// Every master weight of a trainer's model, in its order.

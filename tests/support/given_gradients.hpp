@@ -121,6 +121,14 @@ struct ChosenScaler {
 #endif
 }
 
+/// Chooses a scaler for as long as it lives.
+struct ScalerChoice {
+  explicit ScalerChoice(const DynamicScaler& options) { choose_scaler(options); }
+  ScalerChoice(const ScalerChoice&) = delete;
+  ScalerChoice& operator=(const ScalerChoice&) = delete;
+  ~ScalerChoice() { choose_scaler({}); }
+};
+
 struct ChosenScalerPolicy : Float16ScaledPolicy {
   static constexpr std::string_view name = "float16, chosen scaler";
   static constexpr ChosenScaler scaler{};
