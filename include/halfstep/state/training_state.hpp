@@ -84,59 +84,81 @@ inline double exact_number(const nlohmann::json& json) {
 
 inline float exact_float(const nlohmann::json& json) { return static_cast<float>(exact_number(json)); }
 
+// Field by field: what braces hold, and each name's length in them, are types of their own to the JSON library, and
+// compiling them took longer than all else here.
+
 inline nlohmann::json to_json(const LoaderPosition& position) {
-  return {{"epoch", position.epoch},
-          {"offset", position.offset},
-          {"seed", position.seed},
-          {"micro_batches", position.micro_batches},
-          {"dataset_size", position.dataset_size},
-          {"dataset", position.dataset}};
+  nlohmann::json document;
+  document["epoch"] = position.epoch;
+  document["offset"] = position.offset;
+  document["seed"] = position.seed;
+  document["micro_batches"] = position.micro_batches;
+  document["dataset_size"] = position.dataset_size;
+  document["dataset"] = position.dataset;
+  return document;
+}
+
+inline const nlohmann::json& json_field(const nlohmann::json& document, const std::string& name) { return document.at(name); }
+inline std::int64_t json_integer(const nlohmann::json& document, const std::string& name) {
+  return json_field(document, name).get<std::int64_t>();
+}
+inline std::uint64_t json_natural(const nlohmann::json& document, const std::string& name) {
+  return json_field(document, name).get<std::uint64_t>();
+}
+inline const std::string& json_text(const nlohmann::json& document, const std::string& name) {
+  return json_field(document, name).get_ref<const std::string&>();
 }
 
 inline LoaderPosition loader_position(const nlohmann::json& document) {
   LoaderPosition position;
-  position.epoch = document.at("epoch").get<std::int64_t>();
-  position.offset = document.at("offset").get<std::int64_t>();
-  position.seed = document.at("seed").get<std::uint64_t>();
-  position.micro_batches = document.at("micro_batches").get<std::int64_t>();
-  position.dataset_size = document.at("dataset_size").get<std::int64_t>();
-  position.dataset = document.at("dataset").get<std::string>();
+  position.epoch = json_integer(document, "epoch");
+  position.offset = json_integer(document, "offset");
+  position.seed = json_natural(document, "seed");
+  position.micro_batches = json_integer(document, "micro_batches");
+  position.dataset_size = json_integer(document, "dataset_size");
+  position.dataset = json_text(document, "dataset");
   return position;
 }
 
 inline nlohmann::json to_json(const TrainingState& state) {
-  using nlohmann::json;
   const StepState& step = state.step;
-  json document = {
-      {"format", state.format},
-      {"library", state.library},
-      {"policy", {{"name", state.policy}, {"compute_type", state.compute_type}, {"scaler", state.scaler}}},
-      {"optimizer", state.optimizer},
-      {"scaler",
-       {{"scale", exact_text(static_cast<double>(step.scaler.scale))},
-        {"growth_tracker", step.scaler.growth_tracker},
-        {"hysteresis_left", step.scaler.hysteresis_left}}},
-      {"counters",
-       {{"update_number", step.update_number},
-        {"attempts", step.attempts},
-        {"skipped", step.skipped},
-        {"skipped_in_a_row", step.skipped_in_a_row},
-        {"empty", step.empty},
-        {"schedule_position", step.schedule_position}}},
-      {"random", {{"seed", state.random_seed}, {"passes", state.random_passes}}},
-      {"user", state.user}};
+  const auto exact = [](float value) { return exact_text(static_cast<double>(value)); };
+  nlohmann::json document;
+  document["format"] = std::int64_t{state.format};
+  document["library"] = state.library;
+  auto& policy = document["policy"];
+  policy["name"] = state.policy;
+  policy["compute_type"] = state.compute_type;
+  policy["scaler"] = state.scaler;
+  document["optimizer"] = state.optimizer;
+  auto& scaler = document["scaler"];
+  scaler["scale"] = exact(step.scaler.scale);
+  scaler["growth_tracker"] = std::int64_t{step.scaler.growth_tracker};
+  scaler["hysteresis_left"] = std::int64_t{step.scaler.hysteresis_left};
+  auto& counters = document["counters"];
+  counters["update_number"] = step.update_number;
+  counters["attempts"] = step.attempts;
+  counters["skipped"] = step.skipped;
+  counters["skipped_in_a_row"] = step.skipped_in_a_row;
+  counters["empty"] = step.empty;
+  counters["schedule_position"] = step.schedule_position;
+  document["random"]["seed"] = state.random_seed;
+  document["random"]["passes"] = state.random_passes;
+  document["user"] = state.user;
   if (state.last_overflow) {
-    document["last_overflow"] = {{"attempt", state.last_overflow->attempt},
-                                 {"tensor", state.last_overflow->tensor},
-                                 {"index", state.last_overflow->index},
-                                 {"scale", exact_text(static_cast<double>(state.last_overflow->scale))}};
+    auto& overflow = document["last_overflow"];
+    overflow["attempt"] = state.last_overflow->attempt;
+    overflow["tensor"] = state.last_overflow->tensor;
+    overflow["index"] = state.last_overflow->index;
+    overflow["scale"] = exact(state.last_overflow->scale);
   }
   if (state.window) {
-    document["window"] = {{"loss_sum", exact_text(state.window->loss_sum)},
-                          {"valid_count", state.window->valid_count},
-                          {"micro_batches", state.window->micro_batches},
-                          {"normalizer", exact_text(state.window->normalizer)},
-                          {"seed", exact_text(static_cast<double>(state.window->seed))}};
+    auto& window = document["window"];
+    window["loss_sum"] = exact_text(state.window->loss_sum);
+    window["valid_count"] = state.window->valid_count;
+    window["micro_batches"] = state.window->micro_batches;
+    window["normalizer"] = exact_text(state.window->normalizer);
+    window["seed"] = exact(state.window->seed);
   }
   if (state.data) document["data"] = to_json(*state.data);
   return document;
@@ -144,43 +166,47 @@ inline nlohmann::json to_json(const TrainingState& state) {
 
 inline TrainingState training_state(const nlohmann::json& document) {
   TrainingState state;
-  state.format = document.at("format").get<int>();
+  state.format = static_cast<int>(json_integer(document, "format"));
   if (state.format > TrainingState::newest_format) {
     throw CheckpointError("the checkpoint has format " + std::to_string(state.format) +
                           ", this library reads up to " + std::to_string(TrainingState::newest_format) +
                           "; use a newer halfstep");
   }
-  state.library = document.at("library").get<std::string>();
-  state.policy = document.at("policy").at("name").get<std::string>();
-  state.compute_type = document.at("policy").at("compute_type").get<std::string>();
-  state.scaler = document.at("policy").at("scaler").get<std::string>();
-  state.optimizer = document.at("optimizer").get<std::string>();
-  const auto& scaler = document.at("scaler");
-  state.step.scaler.scale = exact_float(scaler.at("scale"));
-  state.step.scaler.growth_tracker = scaler.at("growth_tracker").get<std::int32_t>();
-  state.step.scaler.hysteresis_left = scaler.at("hysteresis_left").get<std::int32_t>();
-  const auto& counters = document.at("counters");
-  state.step.update_number = counters.at("update_number").get<std::int64_t>();
-  state.step.attempts = counters.at("attempts").get<std::int64_t>();
-  state.step.skipped = counters.at("skipped").get<std::int64_t>();
-  state.step.skipped_in_a_row = counters.at("skipped_in_a_row").get<std::int64_t>();
-  state.step.empty = counters.at("empty").get<std::int64_t>();
-  state.step.schedule_position = counters.at("schedule_position").get<std::int64_t>();
-  state.random_seed = document.at("random").at("seed").get<std::uint64_t>();
-  state.random_passes = document.at("random").at("passes").get<std::uint64_t>();
-  if (document.contains("user")) state.user = document.at("user");
-  if (document.contains("last_overflow")) {
-    const auto& overflow = document.at("last_overflow");
-    state.last_overflow = {overflow.at("attempt").get<std::int64_t>(), overflow.at("tensor").get<std::string>(),
-                           overflow.at("index").get<std::int64_t>(), exact_float(overflow.at("scale"))};
+  state.library = json_text(document, "library");
+  const auto& policy = json_field(document, "policy");
+  state.policy = json_text(policy, "name");
+  state.compute_type = json_text(policy, "compute_type");
+  state.scaler = json_text(policy, "scaler");
+  state.optimizer = json_text(document, "optimizer");
+  const auto& scaler = json_field(document, "scaler");
+  state.step.scaler.scale = exact_float(json_field(scaler, "scale"));
+  state.step.scaler.growth_tracker = static_cast<std::int32_t>(json_integer(scaler, "growth_tracker"));
+  state.step.scaler.hysteresis_left = static_cast<std::int32_t>(json_integer(scaler, "hysteresis_left"));
+  const auto& counters = json_field(document, "counters");
+  state.step.update_number = json_integer(counters, "update_number");
+  state.step.attempts = json_integer(counters, "attempts");
+  state.step.skipped = json_integer(counters, "skipped");
+  state.step.skipped_in_a_row = json_integer(counters, "skipped_in_a_row");
+  state.step.empty = json_integer(counters, "empty");
+  state.step.schedule_position = json_integer(counters, "schedule_position");
+  const auto& random = json_field(document, "random");
+  state.random_seed = json_natural(random, "seed");
+  state.random_passes = json_natural(random, "passes");
+  const auto user = document.find("user");
+  if (user != document.end()) state.user = *user;
+  const auto last_overflow = document.find("last_overflow");
+  if (last_overflow != document.end()) {
+    state.last_overflow = {json_integer(*last_overflow, "attempt"), json_text(*last_overflow, "tensor"),
+                           json_integer(*last_overflow, "index"), exact_float(json_field(*last_overflow, "scale"))};
   }
-  if (document.contains("window")) {
-    const auto& window = document.at("window");
-    state.window = {exact_number(window.at("loss_sum")), window.at("valid_count").get<std::int64_t>(),
-                    window.at("micro_batches").get<std::int64_t>(), exact_number(window.at("normalizer")),
-                    exact_float(window.at("seed"))};
+  const auto window = document.find("window");
+  if (window != document.end()) {
+    state.window = {exact_number(json_field(*window, "loss_sum")), json_integer(*window, "valid_count"),
+                    json_integer(*window, "micro_batches"), exact_number(json_field(*window, "normalizer")),
+                    exact_float(json_field(*window, "seed"))};
   }
-  if (document.contains("data")) state.data = loader_position(document.at("data"));
+  const auto data = document.find("data");
+  if (data != document.end()) state.data = loader_position(*data);
   return state;
 }
 

@@ -75,7 +75,9 @@ inline TrainingState parse_training_state(const StateFile& file) {
     throw CheckpointError("the file holds weights, but no training state; load_weights reads such files");
   }
   try {
-    return training_state(nlohmann::json::parse(found->second));
+    // By pointers, as elsewhere: the JSON library makes a parser for each kind of iterator.
+    const std::string& text = found->second;
+    return training_state(nlohmann::json::parse(text.data(), text.data() + text.size()));
   } catch (const nlohmann::json::exception& error) {
     throw CheckpointError(std::string("the checkpoint's training state cannot be read: ") + error.what());
   }

@@ -68,7 +68,7 @@ struct RefuseAll : nlohmann::json_sax<nlohmann::json> {
 inline void parse_json(std::string_view text, RefuseAll& handler) {
   // The library takes a zero byte for the end of the text, whatever comes after it.
   if (text.find('\0') != text.npos) throw Unsound("the header is no JSON: it has a zero byte");
-  nlohmann::json::sax_parse(text.begin(), text.end(), &handler);
+  nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &handler);
 }
 
 /// Header text to `Header`. Its memory is bounded by the text: places for the tensors are counted in advance,
