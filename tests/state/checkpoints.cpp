@@ -8,28 +8,19 @@
 
 #include "state/faulty_files.hpp"
 #include "state/file_bytes.hpp"
-#include "support/small_run.hpp"
+#include "state/ring_trainers.hpp"
 #include "support/temporary_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(checkpoints_tests)
 
 using namespace halfstep;
+using halfstep::test::first_samples;
 
 namespace {
 
-using Ring = Trainer<test::RingModel, AdamW, Float16ScaledPolicy>;
+using Ring = test::RingInHalf;
 
-test::Rings::Batch first_samples(int count) {
-  const test::Rings data;
-  std::vector<std::int64_t> indices;
-  for (int i = 0; i < count; ++i) indices.push_back(i);
-  test::Rings::Batch batch;
-  data.load(indices, batch);
-  return batch;
-}
-
-template <class Trainer>
-std::vector<std::byte> weights(const Trainer& trainer) {
+std::vector<std::byte> weights(const Ring& trainer) {
   return capture(trainer).tensors.at(0).bytes;
 }
 
@@ -205,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_says_which_file_it_is) {
   const test::TemporaryFolder folder;
   Ring trainer{{}};
   trainer.save(folder.path());
-  Trainer<test::RingModel, AdamW, BFloat16Policy> other{{}};
+  test::RingInBFloat16 other{{}};
   BOOST_CHECK_EXCEPTION(other.load(folder.path()), CheckpointError, [](const CheckpointError& error) {
     return std::string(error.what()).find("generation-") != std::string::npos;
   });

@@ -18,6 +18,8 @@
 #include "support/sanitizers.hpp"
 #include "support/temporary_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(generations_killed_tests)
+
 using namespace halfstep;
 
 namespace {
@@ -92,8 +94,6 @@ int kill_and_wait(::pid_t process) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(generations_killed)
 
 BOOST_AUTO_TEST_CASE(killed_anywhere_hundreds_of_times_it_always_has_a_complete_generation) {
   const test::TemporaryFolder folder;

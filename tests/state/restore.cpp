@@ -11,39 +11,25 @@
 #include <halfstep/state/checkpoints.hpp>
 #include <halfstep/state/weights.hpp>
 
-#include "support/small_run.hpp"
+#include "state/ring_trainers.hpp"
 
 BOOST_AUTO_TEST_SUITE(restore_tests)
 
 using namespace halfstep;
+using halfstep::test::first_samples;
+using halfstep::test::HalfRingWithMomentum;
+using halfstep::test::RingInBFloat16;
+using halfstep::test::RingInFloat;
+using halfstep::test::RingInHalf;
+using halfstep::test::RingWithMomentum;
+using halfstep::test::ScalerChoice;
 
 namespace {
 
 /// The scenarios' scaler: grows after 4 applied windows, three non-finite gradients to a fall.
-struct Patient : Float16ScaledPolicy {
-  static constexpr DynamicScaler scaler{.initial_scale = 1024, .growth_interval = 4, .hysteresis = 3};
-};
-
-struct Low : Float16ScaledPolicy {
-  static constexpr DynamicScaler scaler{.initial_scale = 256};
-};
-
+constexpr DynamicScaler patient{.initial_scale = 1024, .growth_interval = 4, .hysteresis = 3};
 /// Every gradient overflows for as long as a test runs.
-struct TooHigh : Float16ScaledPolicy {
-  static constexpr DynamicScaler scaler{.initial_scale = 0x1p60f, .hysteresis = 3};
-};
-
-template <class Policy, class Optimizer = AdamW>
-using Ring = Trainer<test::RingModel, Optimizer, Policy>;
-
-test::Rings::Batch first_samples(int count) {
-  const test::Rings data;
-  std::vector<std::int64_t> indices;
-  for (int i = 0; i < count; ++i) indices.push_back(i);
-  test::Rings::Batch batch;
-  data.load(indices, batch);
-  return batch;
-}
+constexpr DynamicScaler too_high{.initial_scale = 0x1p60f, .hysteresis = 3};
 
 /// Of a trainer, everything that a checkpoint would hold.
 template <class Trainer>
@@ -85,10 +71,11 @@ void refused(Trainer& trainer, const StateFile& file, const std::vector<std::str
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(scale_tracker_and_hysteresis_travel_with_the_checkpoint) {
+  const ScalerChoice scaler(patient);
   const auto batch = first_samples(8);
-  Ring<Patient> saved{{}};
+  RingInHalf saved{{}};
   for (int i = 0; i < 3; ++i) saved.step(batch);
-  Ring<Patient> resumed{{}};
+  RingInHalf resumed{{}};
   restore(resumed, capture(saved));
   BOOST_TEST(resumed.state().scaler.growth_tracker == 3);
   const StepReport report = resumed.step(batch).report();
@@ -97,11 +84,12 @@ BOOST_AUTO_TEST_CASE(scale_tracker_and_hysteresis_travel_with_the_checkpoint) {
 }
 
 BOOST_AUTO_TEST_CASE(hysteresis_left_before_the_save_counts_after_the_load) {
+  const ScalerChoice scaler(too_high);
   const auto batch = first_samples(8);
-  Ring<TooHigh> saved{{}};
+  RingInHalf saved{{}};
   saved.step(batch);
   BOOST_TEST(saved.state().scaler.hysteresis_left == 2);
-  Ring<TooHigh> resumed{{}};
+  RingInHalf resumed{{}};
   restore(resumed, capture(saved));
   BOOST_TEST(resumed.step(batch).report().next_scale == 0x1p60f);
   BOOST_TEST(resumed.step(batch).report().next_scale == 0x1p59f);
@@ -109,9 +97,13 @@ BOOST_AUTO_TEST_CASE(hysteresis_left_before_the_save_counts_after_the_load) {
 
 BOOST_AUTO_TEST_CASE(a_fresh_trainer_of_another_first_scale_takes_over_the_saved_one_without_a_skip) {
   const auto batch = first_samples(8);
-  Ring<Low> saved{{}};
+  const auto of_low_scale = [] {
+    const ScalerChoice low({.initial_scale = 256});
+    return RingInHalf{{}};
+  };
+  RingInHalf saved = of_low_scale();
   saved.step(batch);
-  Ring<Float16ScaledPolicy> resumed{{}};
+  RingInHalf resumed{{}};
   restore(resumed, capture(saved));
   const StepReport next = resumed.step(batch).report();
   BOOST_TEST(next.scale == 256.0f);
@@ -120,15 +112,15 @@ BOOST_AUTO_TEST_CASE(a_fresh_trainer_of_another_first_scale_takes_over_the_saved
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_listed_in_full_and_nothing_is_touched) {
-  Ring<Float16ScaledPolicy> saved{{}};
+  RingInHalf saved{{}};
   saved.step(first_samples(8));
   StateFile file = capture(saved);
-  Ring<BFloat16Policy> other_policy{{}};
-  refused(other_policy, file, {"policy is float16", "bfloat16", "scaler is DynamicScaler", "NoScaler", "restore_as"});
-  Ring<Float16ScaledPolicy, SGD> other_optimizer{{}};
+  RingInBFloat16 other_policy{{}};
+  refused(other_policy, file, {"policy is float16", "bfloat16", "scaler is ChosenScaler", "NoScaler", "restore_as"});
+  HalfRingWithMomentum other_optimizer{{}};
   refused(other_optimizer, file, {"optimizer is AdamW", "SGD", "optimizer/momentum_buffer/hidden.weight"});
 
-  Ring<Float16ScaledPolicy> trainer{{}};
+  RingInHalf trainer{{}};
   trainer.step(first_samples(4));
   file.tensors[0].shape = {2, 24};
   file.tensors[1].dtype = DType::i32;
@@ -138,10 +130,10 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_listed_in_full_and_nothing_is_touched)
 }
 
 BOOST_AUTO_TEST_CASE(a_state_that_no_run_can_have_come_to_is_refused) {
-  Ring<Float16ScaledPolicy> saved{{}};
+  RingInHalf saved{{}};
   saved.step(first_samples(8));
   const StateFile file = capture(saved);
-  Ring<Float16ScaledPolicy> trainer{{}};
+  RingInHalf trainer{{}};
   refused(trainer, edited(file, "\"attempts\":1", "\"attempts\":7"), {"counters contradict", "7"});
   refused(trainer, edited(file, "0x1p+16", "-0x1p+16"), {"loss scale"});
   refused(trainer, edited(file, "0x1p+16", "inf"), {"loss scale", "inf"});
@@ -163,10 +155,10 @@ BOOST_AUTO_TEST_CASE(a_state_that_no_run_can_have_come_to_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(an_open_window_that_no_run_can_have_come_to_is_refused) {
-  Ring<Float16ScaledPolicy> saved{{}};
+  RingInHalf saved{{}};
   saved.accumulate(first_samples(6));  // normalizer 4, seed 65536 / 4
   const StateFile file = capture(saved);
-  Ring<Float16ScaledPolicy> trainer{{}};
+  RingInHalf trainer{{}};
   const std::vector<std::pair<std::string, std::string>> edits{
       {"\"valid_count\":6", "\"valid_count\":-6"},
       {"\"valid_count\":6", "\"valid_count\":0"},
@@ -188,11 +180,12 @@ BOOST_AUTO_TEST_CASE(an_open_window_that_no_run_can_have_come_to_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(the_last_overflow_does_not_outlive_the_attempts_it_is_counted_in) {
-  Ring<TooHigh> saved{{}};
+  const ScalerChoice scaler(too_high);
+  RingInHalf saved{{}};
   saved.step(first_samples(8));
   const StateFile file = capture(saved);
   BOOST_TEST(file.metadata.at(TrainingState::key).find("last_overflow") != std::string::npos);
-  Ring<TooHigh> trainer{{}};
+  RingInHalf trainer{{}};
   restore_as(trainer, file, {.reset_optimizer = true});
   BOOST_TEST(trainer.state().attempts == 0);
   BOOST_TEST(capture(trainer).metadata.at(TrainingState::key).find("last_overflow") == std::string::npos);
@@ -200,10 +193,10 @@ BOOST_AUTO_TEST_CASE(the_last_overflow_does_not_outlive_the_attempts_it_is_count
 
 BOOST_AUTO_TEST_CASE(a_float16_run_goes_on_in_bfloat16_only_when_asked_and_says_what_changed) {
   const auto batch = first_samples(8);
-  Ring<Float16ScaledPolicy> saved{{}};
+  RingInHalf saved{{}};
   for (int i = 0; i < 3; ++i) saved.step(batch);
   const StateFile file = capture(saved);
-  Ring<BFloat16Policy> trainer{{}};
+  RingInBFloat16 trainer{{}};
   const Restored restored = restore_as(trainer, file);
   BOOST_TEST(restored.notes.size() == 2u);
   BOOST_TEST(trainer.state().update_number == 3);
@@ -217,10 +210,10 @@ BOOST_AUTO_TEST_CASE(a_float16_run_goes_on_in_bfloat16_only_when_asked_and_says_
 
 BOOST_AUTO_TEST_CASE(another_optimizer_begins_with_moments_and_t_of_zero_and_the_schedule_goes_on) {
   const auto batch = first_samples(8);
-  Ring<Float32Policy, SGD> saved{{}};
+  RingWithMomentum saved{{}};
   for (int i = 0; i < 3; ++i) saved.step(batch);
   const StateFile file = capture(saved);
-  Ring<Float32Policy> trainer{{}};
+  RingInFloat trainer{{}};
   BOOST_CHECK_THROW(restore_as(trainer, file), CheckpointError);
   restore_as(trainer, file, {.reset_optimizer = true});
   BOOST_TEST(trainer.state().update_number == 0);
@@ -229,8 +222,9 @@ BOOST_AUTO_TEST_CASE(another_optimizer_begins_with_moments_and_t_of_zero_and_the
 }
 
 BOOST_AUTO_TEST_CASE(an_open_window_is_carried_or_refused_as_the_user_says) {
+  const ScalerChoice scaler(patient);
   const auto batch = first_samples(8);
-  Ring<Patient> one{{}}, other{{}};
+  RingInHalf one{{}}, other{{}};
   one.step(batch);
   one.accumulate(batch);
   BOOST_CHECK_THROW(capture(one, {.open_window = OpenWindow::refuse}), CheckpointError);
@@ -244,11 +238,12 @@ BOOST_AUTO_TEST_CASE(an_open_window_is_carried_or_refused_as_the_user_says) {
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_that_the_program_freezes_takes_no_gradient_from_an_open_window) {
+  const ScalerChoice scaler(patient);
   const auto batch = first_samples(8);
-  Ring<Patient> one{{}};
+  RingInHalf one{{}};
   one.step(batch);
   one.accumulate(batch);
-  Ring<Patient> frozen{{}, {}, {.parameters = {parameters_named("hidden.*").freeze()}}};
+  RingInHalf frozen{{}, {}, {.parameters = {parameters_named("hidden.*").freeze()}}};
   restore(frozen, capture(one));
   const auto hidden = frozen.read_parameter("hidden.weight"), output = frozen.read_parameter("output.weight");
   BOOST_TEST(frozen.update().report().applied());
@@ -257,8 +252,9 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_the_program_freezes_takes_no_gradient_from
 }
 
 BOOST_AUTO_TEST_CASE(a_window_in_hand_is_neither_saved_nor_loaded_over) {
+  const ScalerChoice scaler(patient);
   const auto batch = first_samples(8);
-  Ring<Patient> trainer{{}};
+  RingInHalf trainer{{}};
   const StateFile file = capture(trainer);
   trainer.accumulate(batch);
   auto gradients = trainer.close_window();
@@ -268,32 +264,43 @@ BOOST_AUTO_TEST_CASE(a_window_in_hand_is_neither_saved_nor_loaded_over) {
 }
 
 BOOST_AUTO_TEST_CASE(weights_that_are_not_finite_are_not_published_unless_forced) {
-  Ring<Float32Policy> trainer{{}};
+  RingInFloat trainer{{}};
   auto bias = trainer.read_parameter("output.bias");
   bias[1] = std::numeric_limits<float>::quiet_NaN();
   trainer.write_parameter("output.bias", bias);
   BOOST_CHECK_EXCEPTION(capture(trainer), CheckpointError, [](const CheckpointError& error) {
     return std::string(error.what()).find("\"output.bias\"[1]") != std::string::npos;
   });
-  Ring<Float32Policy> other{{}};
+  RingInFloat other{{}};
   restore(other, capture(trainer, {.even_if_not_finite = true}));
   BOOST_TEST(!is_finite(other.read_parameter("output.bias")[1]));
 }
 
 BOOST_AUTO_TEST_CASE(the_last_overflow_is_remembered_across_a_resume) {
+  const ScalerChoice scaler(too_high);
   const auto batch = first_samples(8);
-  Ring<TooHigh> saved{{}};
+  RingInHalf saved{{}};
   const StepReport report = saved.step(batch).report();
   BOOST_TEST(name_of(report.skip_cause) == name_of(SkipCause::gradient));
-  Ring<TooHigh> resumed{{}};
+  RingInHalf resumed{{}};
   restore(resumed, capture(saved));
   const std::string text = capture(resumed).metadata.at(TrainingState::key);
   BOOST_TEST(text.find("\"last_overflow\":{\"attempt\":1") != std::string::npos);
   BOOST_TEST(text.find(report.first_non_finite.tensor) != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(after_a_checkpoint_is_taken_over_the_skip_of_the_run_before_is_forgotten) {
+  RingInHalf trainer{{}};
+  const StateFile start = capture(trainer);
+  const auto bad = first_samples(11);  // the last one is infinite
+  trainer.step(bad);
+  BOOST_TEST(trainer.diagnose(bad).attempt == 1);
+  restore(trainer, start);
+  BOOST_TEST(trainer.diagnose(bad).attempt == 0);
+}
+
 BOOST_AUTO_TEST_CASE(what_the_user_adds_comes_back) {
-  Ring<Float32Policy> trainer{{}};
+  RingInFloat trainer{{}};
   const std::vector<std::byte> bytes(12, std::byte{7});
   const StateFile file = capture(
       trainer, {.user = {{"note", "hello"}}, .user_tensors = {{"average", DType::i32, {3}, bytes}}});
@@ -331,7 +338,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_the_training_state_survive_to_the_bit_and_have_o
 }
 
 BOOST_AUTO_TEST_CASE(a_locale_with_a_decimal_comma_changes_no_checkpoint) {
-  Ring<Float16ScaledPolicy> saved{{}};
+  RingInHalf saved{{}};
   saved.accumulate(first_samples(8));  // the window's loss is no power of two
   const StateFile file = capture(saved);
   const std::string before = std::setlocale(LC_ALL, nullptr);
@@ -339,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_locale_with_a_decimal_comma_changes_no_checkpoint) {
     if (std::setlocale(LC_ALL, name) == nullptr) continue;  // not installed
     BOOST_TEST_MESSAGE("under the locale " << name);
     const StateFile here = capture(saved);
-    Ring<Float16ScaledPolicy> resumed{{}};
+    RingInHalf resumed{{}};
     BOOST_CHECK_NO_THROW(restore(resumed, file));
     const bool same = same_state(resumed, saved);
     std::setlocale(LC_ALL, before.c_str());
@@ -351,7 +358,7 @@ BOOST_AUTO_TEST_CASE(a_locale_with_a_decimal_comma_changes_no_checkpoint) {
 
 BOOST_AUTO_TEST_CASE(json_of_the_user_that_its_text_could_not_give_back_is_refused_by_its_path) {
   using nlohmann::json;
-  Ring<Float16ScaledPolicy> trainer{{}};
+  RingInHalf trainer{{}};
   const auto message = [&](const json& user) -> std::string {
     try {
       capture(trainer, {.user = user});

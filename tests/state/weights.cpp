@@ -7,7 +7,7 @@
 #include <halfstep/state/checkpoints.hpp>
 #include <halfstep/state/weights.hpp>
 
-#include "support/small_run.hpp"
+#include "state/ring_trainers.hpp"
 #include "support/temporary_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(weights_tests)
@@ -16,7 +16,7 @@ using namespace halfstep;
 
 namespace {
 
-using Ring = Trainer<test::RingModel, SGD, Float32Policy>;
+using Ring = test::RingWithMomentum;
 
 template <class T>
 TensorData tensor(std::string name, std::vector<std::int64_t> shape, float first) {

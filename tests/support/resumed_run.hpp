@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <sys/wait.h>
@@ -20,22 +21,12 @@
 
 #include <halfstep/state/checkpoints.hpp>
 
-#include "support/small_run.hpp"
+#include "state/ring_trainers.hpp"
 
 // N + M micro-batches in one go must leave the same bytes as N, a save, a new process, a load, and M. Every run here is
 // a process of its own; the test only compares files.
 
 namespace halfstep::test {
-
-/// Overflows at first: some windows are skipped for their gradients before the first is applied.
-struct HighScale : Float16ScaledPolicy {
-  static constexpr DynamicScaler scaler{.initial_scale = 0x1p30f, .growth_interval = 5, .hysteresis = 2};
-};
-/// The same rules with a schedule that goes on over skips.
-template <class Policy>
-struct Advancing : Policy {
-  using on_skip = AdvanceSchedule;
-};
 
 struct Plan {
   std::int64_t before;        ///< micro-batches until the save
@@ -50,16 +41,19 @@ inline std::filesystem::path folder_of(const std::string& name) {
   return folder;
 }
 
+/// In a thread of the new process: OpenMP has threads for it, where those of the old process's threads are gone.
 inline void in_new_process(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
     int code = 1;
-    try {
-      work();
-      code = 0;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "%s\n", error.what());
-    }
+    std::thread([&] {
+      try {
+        work();
+        code = 0;
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+      }
+    }).join();
     std::_Exit(code);
   }
   int status = 0;
