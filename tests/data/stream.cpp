@@ -1,5 +1,3 @@
-#include <boost/test/data/monomorphic.hpp>
-#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/data/stream.hpp>
@@ -10,15 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "data/each_prefetch.hpp"
 #include "support/refusal.hpp"
 
 BOOST_AUTO_TEST_SUITE(stream_tests)
 
 using namespace halfstep;
+using test::for_each_prefetch;
 using test::holds;
 using test::refusal;
 
-// Not an unnamed namespace: data test cases are templates, and their lambdas must not hold types of one file.
 namespace stream_test {
 
 using Numbers = std::vector<std::int64_t>;
@@ -69,7 +68,7 @@ Batches rest_of_epoch(TheLoader& loader) {
   return batches;
 }
 
-const auto every_prefetch = boost::unit_test::data::make({0, 1, 3, 50});
+constexpr int every_prefetch[] = {0, 1, 3, 50};
 
 static_assert(SampleStream<Count>);
 static_assert(!SampleStream<Numbers>);
@@ -80,121 +79,134 @@ static_assert(std::is_nothrow_move_constructible_v<StreamLoader<Count>>);
 
 using namespace stream_test;
 
-BOOST_DATA_TEST_CASE(a_range_for_goes_to_the_end_and_the_next_one_begins_anew, every_prefetch, prefetch) {
-  StreamLoader loader(Count(5), {.prefetch = prefetch});
-  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-    BOOST_TEST((loader.position() == LoaderPosition{.epoch = epoch}));
-    BOOST_TEST((rest_of_epoch(loader) == Batches{{0, 1}, {2, 3}, {4}}));
-  }
+BOOST_AUTO_TEST_CASE(a_range_for_goes_to_the_end_and_the_next_one_begins_anew) {
+  for_each_prefetch(every_prefetch, [](int prefetch) {
+    StreamLoader loader(Count(5), {.prefetch = prefetch});
+    for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+      BOOST_TEST((loader.position() == LoaderPosition{.epoch = epoch}));
+      BOOST_TEST((rest_of_epoch(loader) == Batches{{0, 1}, {2, 3}, {4}}));
+    }
+  });
 }
 
-BOOST_DATA_TEST_CASE(the_position_is_that_of_what_was_handed_out, every_prefetch, prefetch) {
-  StreamLoader loader(Count(9), {.prefetch = prefetch});
-  for (std::int64_t batches = 1; batches <= 4; ++batches) {
+BOOST_AUTO_TEST_CASE(the_position_is_that_of_what_was_handed_out) {
+  for_each_prefetch(every_prefetch, [](int prefetch) {
+    StreamLoader loader(Count(9), {.prefetch = prefetch});
+    for (std::int64_t batches = 1; batches <= 4; ++batches) {
+      loader.next();
+      BOOST_TEST(loader.position().epoch == 0);
+      BOOST_TEST(loader.position().offset == 20 * batches);
+    }
+    BOOST_TEST((*loader.next() == Numbers{8}));
+    BOOST_TEST(loader.position().offset == 90);
+    BOOST_TEST(loader.next() == nullptr);
+    BOOST_TEST((loader.position() == LoaderPosition{.epoch = 1}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(from_every_position_the_same_batches_follow) {
+  for_each_prefetch(every_prefetch, [](int prefetch) {
+    StreamLoader loader(Count(11), {.prefetch = prefetch, .micro_batches = 4});
+    std::vector<LoaderPosition> positions{loader.position()};
+    std::vector<std::optional<Numbers>> seen;
+    std::vector<bool> ends{loader.ends_window()};
+    for (int call = 0; call < 20; ++call) {
+      const Numbers* batch = loader.next();
+      seen.push_back(batch != nullptr ? std::optional(*batch) : std::nullopt);
+      positions.push_back(loader.position());
+      ends.push_back(loader.ends_window());
+    }
+    StreamLoader fresh(Count(11), {.prefetch = prefetch, .micro_batches = 4});
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      const std::size_t from = (i * 13) % seen.size();
+      for (auto* resumed : {&loader, &fresh}) {
+        resumed->seek(positions[from]);
+        BOOST_TEST((resumed->position() == positions[from]));
+        BOOST_TEST(resumed->ends_window() == ends[from]);
+        for (std::size_t k = from; k < seen.size(); ++k) {
+          const Numbers* batch = resumed->next();
+          BOOST_REQUIRE((batch != nullptr) == seen[k].has_value());
+          if (batch != nullptr) BOOST_TEST(*batch == *seen[k]);
+          BOOST_TEST((resumed->position() == positions[k + 1]));
+          BOOST_TEST(resumed->ends_window() == ends[k + 1]);
+        }
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_the_stream_ends_a_window_and_nothing_leaks) {
+  for_each_prefetch(every_prefetch, [](int prefetch) {
+    for (const bool cross : {false, true}) {
+      StreamLoader loader(Count(12), {.prefetch = prefetch, .micro_batches = 4, .windows_cross_epochs = cross});
+      const auto windows = [&loader] {
+        std::vector<int> lengths;
+        int open = 0;
+        for (const auto& batch : loader) {
+          // To ask for the end does not touch the batch in hand, nor the position.
+          const Numbers before = batch;
+          const LoaderPosition position = loader.position();
+          ++open;
+          const bool ends = loader.ends_window();
+          BOOST_TEST(batch == before);
+          BOOST_TEST((loader.position() == position));
+          if (ends) lengths.push_back(std::exchange(open, 0));
+        }
+        if (open > 0) lengths.push_back(-open);
+        return lengths;
+      };
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        BOOST_TEST(
+            (windows() == (cross ? epoch == 0 ? std::vector{4, -2} : std::vector{2, 4} : std::vector{4, 2})));
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(an_error_comes_with_the_batch_that_it_concerns_and_loses_nothing) {
+  for_each_prefetch(every_prefetch, [](int prefetch) {
+    Orders orders{.fail_at = 5};
+    StreamLoader loader(Count(8, &orders), {.prefetch = prefetch, .micro_batches = 4});
+    BOOST_TEST((*loader.next() == Numbers{0, 1}));
+    BOOST_TEST((*loader.next() == Numbers{2, 3}));
+    // That something fails is no end.
+    BOOST_TEST(!loader.ends_window());
+    const LoaderPosition before = loader.position();
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const std::string message = refusal<Error>([&] { loader.next(); });
+      BOOST_TEST(holds(message, "number 5 is damaged"), message);
+      BOOST_TEST((loader.position() == before));
+    }
+    orders.fail_at = -1;
+    BOOST_TEST((rest_of_epoch(loader) == Batches{{4, 5}, {6, 7}}));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_seek_that_fails_leaves_the_loader_where_it_was) {
+  for_each_prefetch(every_prefetch, [](int prefetch) {
+    Orders orders;
+    StreamLoader loader(Count(8, &orders), {.prefetch = prefetch});
     loader.next();
-    BOOST_TEST(loader.position().epoch == 0);
-    BOOST_TEST(loader.position().offset == 20 * batches);
-  }
-  BOOST_TEST((*loader.next() == Numbers{8}));
-  BOOST_TEST(loader.position().offset == 90);
-  BOOST_TEST(loader.next() == nullptr);
-  BOOST_TEST((loader.position() == LoaderPosition{.epoch = 1}));
-}
-
-BOOST_DATA_TEST_CASE(from_every_position_the_same_batches_follow, every_prefetch, prefetch) {
-  StreamLoader loader(Count(11), {.prefetch = prefetch, .micro_batches = 4});
-  std::vector<LoaderPosition> positions{loader.position()};
-  std::vector<std::optional<Numbers>> seen;
-  std::vector<bool> ends{loader.ends_window()};
-  for (int call = 0; call < 20; ++call) {
-    const Numbers* batch = loader.next();
-    seen.push_back(batch != nullptr ? std::optional(*batch) : std::nullopt);
-    positions.push_back(loader.position());
-    ends.push_back(loader.ends_window());
-  }
-  StreamLoader fresh(Count(11), {.prefetch = prefetch, .micro_batches = 4});
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const std::size_t from = (i * 13) % seen.size();
-    for (auto* resumed : {&loader, &fresh}) {
-      resumed->seek(positions[from]);
-      BOOST_TEST((resumed->position() == positions[from]));
-      BOOST_TEST(resumed->ends_window() == ends[from]);
-      for (std::size_t k = from; k < seen.size(); ++k) {
-        const Numbers* batch = resumed->next();
-        BOOST_REQUIRE((batch != nullptr) == seen[k].has_value());
-        if (batch != nullptr) BOOST_TEST(*batch == *seen[k]);
-        BOOST_TEST((resumed->position() == positions[k + 1]));
-        BOOST_TEST(resumed->ends_window() == ends[k + 1]);
-      }
-    }
-  }
-}
-
-BOOST_DATA_TEST_CASE(the_end_of_the_stream_ends_a_window_and_nothing_leaks, every_prefetch, prefetch) {
-  for (const bool cross : {false, true}) {
-    StreamLoader loader(Count(12), {.prefetch = prefetch, .micro_batches = 4, .windows_cross_epochs = cross});
-    const auto windows = [&loader] {
-      std::vector<int> lengths;
-      int open = 0;
-      for (const auto& batch : loader) {
-        // To ask for the end does not touch the batch in hand, nor the position.
-        const Numbers before = batch;
-        const LoaderPosition position = loader.position();
-        ++open;
-        const bool ends = loader.ends_window();
-        BOOST_TEST(batch == before);
-        BOOST_TEST((loader.position() == position));
-        if (ends) lengths.push_back(std::exchange(open, 0));
-      }
-      if (open > 0) lengths.push_back(-open);
-      return lengths;
-    };
-    for (int epoch = 0; epoch < 2; ++epoch) {
-      BOOST_TEST(
-          (windows() == (cross ? epoch == 0 ? std::vector{4, -2} : std::vector{2, 4} : std::vector{4, 2})));
-    }
-  }
-}
-
-BOOST_DATA_TEST_CASE(an_error_comes_with_the_batch_that_it_concerns_and_loses_nothing, every_prefetch,
-                     prefetch) {
-  Orders orders{.fail_at = 5};
-  StreamLoader loader(Count(8, &orders), {.prefetch = prefetch, .micro_batches = 4});
-  BOOST_TEST((*loader.next() == Numbers{0, 1}));
-  BOOST_TEST((*loader.next() == Numbers{2, 3}));
-  // That something fails is no end.
-  BOOST_TEST(!loader.ends_window());
-  const LoaderPosition before = loader.position();
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    const std::string message = refusal<Error>([&] { loader.next(); });
-    BOOST_TEST(holds(message, "number 5 is damaged"), message);
+    loader.next();
+    const LoaderPosition before = loader.position();
+    loader.seek(before);
+    orders.fail_to_seek = true;
+    BOOST_CHECK_THROW(loader.seek({.offset = 20}), Error);
     BOOST_TEST((loader.position() == before));
-  }
-  orders.fail_at = -1;
-  BOOST_TEST((rest_of_epoch(loader) == Batches{{4, 5}, {6, 7}}));
+    orders.fail_to_seek = false;
+    BOOST_TEST((rest_of_epoch(loader) == Batches{{4, 5}, {6, 7}}));
+  });
 }
 
-BOOST_DATA_TEST_CASE(a_seek_that_fails_leaves_the_loader_where_it_was, every_prefetch, prefetch) {
-  Orders orders;
-  StreamLoader loader(Count(8, &orders), {.prefetch = prefetch});
-  loader.next();
-  loader.next();
-  const LoaderPosition before = loader.position();
-  loader.seek(before);
-  orders.fail_to_seek = true;
-  BOOST_CHECK_THROW(loader.seek({.offset = 20}), Error);
-  BOOST_TEST((loader.position() == before));
-  orders.fail_to_seek = false;
-  BOOST_TEST((rest_of_epoch(loader) == Batches{{4, 5}, {6, 7}}));
-}
-
-BOOST_DATA_TEST_CASE(a_stream_that_cannot_go_back_serves_one_epoch, every_prefetch, prefetch) {
-  Orders orders{.fail_to_seek = true};
-  StreamLoader loader(Count(3, &orders), {.prefetch = prefetch});
-  BOOST_TEST((rest_of_epoch(loader) == Batches{{0, 1}, {2}}));
-  BOOST_TEST(orders.seeks == 0);
-  const std::string message = refusal<Error>([&] { loader.next(); });
-  BOOST_TEST(holds(message, "cannot go back"), message);
+BOOST_AUTO_TEST_CASE(a_stream_that_cannot_go_back_serves_one_epoch) {
+  for_each_prefetch(every_prefetch, [](int prefetch) {
+    Orders orders{.fail_to_seek = true};
+    StreamLoader loader(Count(3, &orders), {.prefetch = prefetch});
+    BOOST_TEST((rest_of_epoch(loader) == Batches{{0, 1}, {2}}));
+    BOOST_TEST(orders.seeks == 0);
+    const std::string message = refusal<Error>([&] { loader.next(); });
+    BOOST_TEST(holds(message, "cannot go back"), message);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(a_stream_is_taken_where_it_stands) {
@@ -213,14 +225,16 @@ BOOST_AUTO_TEST_CASE(an_empty_stream_has_empty_epochs) {
   BOOST_TEST(loader.position().epoch == 2);
 }
 
-BOOST_DATA_TEST_CASE(a_loader_moves_and_ends_anywhere, every_prefetch, prefetch) {
-  for (int batches = 0; batches < 6; ++batches) {
-    StreamLoader loader(Count(7), {.prefetch = prefetch});
-    for (int i = 0; i < batches; ++i) loader.next();
-    StreamLoader moved = std::move(loader);
-    BOOST_CHECK_THROW(loader.next(), ConfigurationError);
-    if (batches < 4) BOOST_TEST((moved.next()->front() == 2 * batches));
-  }
+BOOST_AUTO_TEST_CASE(a_loader_moves_and_ends_anywhere) {
+  for_each_prefetch(every_prefetch, [](int prefetch) {
+    for (int batches = 0; batches < 6; ++batches) {
+      StreamLoader loader(Count(7), {.prefetch = prefetch});
+      for (int i = 0; i < batches; ++i) loader.next();
+      StreamLoader moved = std::move(loader);
+      BOOST_CHECK_THROW(loader.next(), ConfigurationError);
+      if (batches < 4) BOOST_TEST((moved.next()->front() == 2 * batches));
+    }
+  });
 }
 
 BOOST_AUTO_TEST_CASE(positions_of_other_data_and_absurd_ones_are_refused_and_change_nothing) {

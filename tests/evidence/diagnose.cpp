@@ -7,7 +7,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -19,8 +18,6 @@ using namespace halfstep;
 using namespace halfstep::test;
 
 namespace {
-
-using Policies = std::tuple<Float32Policy, BFloat16Policy, HalfPolicy>;
 
 /// Writes one bad value into one tensor of each pass, after it was computed and before anything reads it: the
 /// tensor at a given place in the order of the pass.
@@ -129,38 +126,40 @@ void check_named(const Diagnosis& diagnosis, const Planter& planter, std::int64_
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_value_planted_anywhere_is_the_one_that_is_named, Policy, Policies) {
-  const Points points(5, 4, 3);
-  std::int64_t count = 0;
-  {
-    auto trainer = every_trainer<Policy>();
-    Planter nothing(-1, 0, NonFinite::nan);
-    tape_of(trainer).observe(&nothing);
-    trainer.step(points);
-    count = nothing.tensors;
-  }
-  const bool casts = !std::is_same_v<Policy, Float32Policy>;
-  BOOST_TEST(count == (casts ? 32 : 29));
-  std::map<Place, int> seen;
-  for (std::int64_t position = 0; position < count; ++position) {
-    for (int element = 0; element < 3; ++element) {
-      const auto kind = static_cast<NonFinite>(1 + (position + element) % 3);
+BOOST_AUTO_TEST_CASE(a_bad_value_planted_anywhere_is_the_one_that_is_named) {
+  under_each_policy([]<class Policy>(Policy) {
+    const Points points(5, 4, 3);
+    std::int64_t count = 0;
+    {
       auto trainer = every_trainer<Policy>();
-      Planter planter(position, element, kind);
-      tape_of(trainer).observe(&planter);
-      const StepReport report = trainer.step(points).report();
-      if (!planter.found) continue;  // a parameter's numbers: see below
-      ++seen[planter.planted.place];
-
-      BOOST_TEST_INFO_SCOPE("tensor " << position << " element " << planter.element() << " is "
-                                      << name_of(kind));
-      check_named(trainer.diagnose(points), planter, position, kind, report, trainer.parameters());
+      Planter nothing(-1, 0, NonFinite::nan);
+      tape_of(trainer).observe(&nothing);
+      trainer.step(points);
+      count = nothing.tensors;
     }
-  }
-  BOOST_TEST(seen[Place::input] == 3);
-  BOOST_TEST(seen[Place::activation] == (casts ? 30 : 24));
-  BOOST_TEST(seen[Place::activation_gradient] == (casts ? 27 : 24));
-  BOOST_TEST(seen[Place::parameter_gradient] == 18);
+    const bool casts = !std::is_same_v<Policy, Float32Policy>;
+    BOOST_TEST(count == (casts ? 32 : 29));
+    std::map<Place, int> seen;
+    for (std::int64_t position = 0; position < count; ++position) {
+      for (int element = 0; element < 3; ++element) {
+        const auto kind = static_cast<NonFinite>(1 + (position + element) % 3);
+        auto trainer = every_trainer<Policy>();
+        Planter planter(position, element, kind);
+        tape_of(trainer).observe(&planter);
+        const StepReport report = trainer.step(points).report();
+        if (!planter.found) continue;  // a parameter's numbers: see below
+        ++seen[planter.planted.place];
+
+        BOOST_TEST_INFO_SCOPE("tensor " << position << " element " << planter.element() << " is "
+                                        << name_of(kind));
+        check_named(trainer.diagnose(points), planter, position, kind, report, trainer.parameters());
+      }
+    }
+    BOOST_TEST(seen[Place::input] == 3);
+    BOOST_TEST(seen[Place::activation] == (casts ? 30 : 24));
+    BOOST_TEST(seen[Place::activation_gradient] == (casts ? 27 : 24));
+    BOOST_TEST(seen[Place::parameter_gradient] == 18);
+  });
 }
 
 namespace {
@@ -174,84 +173,88 @@ std::vector<Points> two_good_and_one_bad() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_looked_at_has_the_bits_of_the_window_that_failed, Policy, Policies) {
-  const std::vector<Points> batches = two_good_and_one_bad();
-  auto trainer = every_trainer<Policy>();
-  trainer.step(batches[0]);
-  Recorder recorded;
-  tape_of(trainer).observe(&recorded);
-  std::size_t first_of_second = 0;
-  for (const Points& batch : batches) {
-    if (&batch == &batches[1]) first_of_second = recorded.tensors.size();
-    trainer.accumulate(batch);
-  }
-  tape_of(trainer).observe(nullptr);
-  const StepReport report = trainer.update().report();
-  BOOST_TEST_REQUIRE((report.outcome == Outcome::skipped));
-  // The next window is open by now: its random numbers are others.
-  trainer.accumulate(batches[0]);
+BOOST_AUTO_TEST_CASE(what_is_looked_at_has_the_bits_of_the_window_that_failed) {
+  under_each_policy([]<class Policy>(Policy) {
+    const std::vector<Points> batches = two_good_and_one_bad();
+    auto trainer = every_trainer<Policy>();
+    trainer.step(batches[0]);
+    Recorder recorded;
+    tape_of(trainer).observe(&recorded);
+    std::size_t first_of_second = 0;
+    for (const Points& batch : batches) {
+      if (&batch == &batches[1]) first_of_second = recorded.tensors.size();
+      trainer.accumulate(batch);
+    }
+    tape_of(trainer).observe(nullptr);
+    const StepReport report = trainer.update().report();
+    BOOST_TEST_REQUIRE((report.outcome == Outcome::skipped));
+    // The next window is open by now: its random numbers are others.
+    trainer.accumulate(batches[0]);
 
-  Recorder again;
-  tape_of(trainer).observe(&again);
-  const Diagnosis diagnosis = trainer.diagnose_window(batches);
-  BOOST_TEST((tape_of(trainer).observe(nullptr) == &again));
-  BOOST_TEST_REQUIRE(again.tensors.size() >= recorded.tensors.size());
-  again.tensors.resize(recorded.tensors.size());
-  BOOST_TEST((again.tensors == recorded.tensors));
-  BOOST_TEST(diagnosis.attempt == 2);
-  BOOST_TEST(diagnosis.scale == report.scale);
-  BOOST_TEST(std::memcmp(&diagnosis.loss, &report.loss, sizeof(double)) == 0);
-  BOOST_TEST((diagnosis.first->place == Place::input));
-  BOOST_TEST(diagnosis.first->micro_batch == 1);
-  BOOST_TEST(diagnosis.first->statistics.first_non_finite == 5);
-  BOOST_TEST((diagnosis.first->statistics.kind == NonFinite::positive_infinity));
+    Recorder again;
+    tape_of(trainer).observe(&again);
+    const Diagnosis diagnosis = trainer.diagnose_window(batches);
+    BOOST_TEST((tape_of(trainer).observe(nullptr) == &again));
+    BOOST_TEST_REQUIRE(again.tensors.size() >= recorded.tensors.size());
+    again.tensors.resize(recorded.tensors.size());
+    BOOST_TEST((again.tensors == recorded.tensors));
+    BOOST_TEST(diagnosis.attempt == 2);
+    BOOST_TEST(diagnosis.scale == report.scale);
+    BOOST_TEST(std::memcmp(&diagnosis.loss, &report.loss, sizeof(double)) == 0);
+    BOOST_TEST((diagnosis.first->place == Place::input));
+    BOOST_TEST(diagnosis.first->micro_batch == 1);
+    BOOST_TEST(diagnosis.first->statistics.first_non_finite == 5);
+    BOOST_TEST((diagnosis.first->statistics.kind == NonFinite::positive_infinity));
 
-  // The second micro-batch alone: with its own random numbers and the seed that the first one fixed.
-  Recorder alone;
-  tape_of(trainer).observe(&alone);
-  const Diagnosis second = trainer.diagnose(batches[1], {.micro_batch = 1});
-  tape_of(trainer).observe(nullptr);
-  BOOST_TEST(second.first->name() == diagnosis.first->name());
-  BOOST_TEST(second.first->micro_batch == 1);
-  constexpr std::size_t forward_and_seed = 16;
-  for (std::size_t i = 0; i < forward_and_seed; ++i) {
-    BOOST_TEST_INFO_SCOPE("tensor " << i);
-    BOOST_TEST((alone.tensors[i] == recorded.tensors[first_of_second + i]));
-  }
+    // The second micro-batch alone: with its own random numbers and the seed that the first one fixed.
+    Recorder alone;
+    tape_of(trainer).observe(&alone);
+    const Diagnosis second = trainer.diagnose(batches[1], {.micro_batch = 1});
+    tape_of(trainer).observe(nullptr);
+    BOOST_TEST(second.first->name() == diagnosis.first->name());
+    BOOST_TEST(second.first->micro_batch == 1);
+    constexpr std::size_t forward_and_seed = 16;
+    for (std::size_t i = 0; i < forward_and_seed; ++i) {
+      BOOST_TEST_INFO_SCOPE("tensor " << i);
+      BOOST_TEST((alone.tensors[i] == recorded.tensors[first_of_second + i]));
+    }
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_run_that_is_diagnosed_has_the_bits_of_one_that_is_not, Policy, Policies) {
-  const std::vector<Points> batches = two_good_and_one_bad();
-  const auto run = [&](bool diagnoses) {
-    DiagnosedTrainer<Policy> trainer(EveryOperation{}, {.learning_rate = 1e-2f, .momentum = 0.9f},
-                                 {.clip_norm = 1.0f, .seed = 5});
-    trainer.diagnose_skips(diagnoses);
-    std::vector<double> numbers;
-    int skips = 0;
-    for (int window = 0; window < 6; ++window) {
-      trainer.accumulate(batches[0]);
-      if (diagnoses) trainer.diagnose(batches[1], {.table = true});
-      trainer.accumulate(batches[window == 2 ? 1 : 2]);
-      if (diagnoses) trainer.diagnose(batches[2]);
-      const StepReport report = trainer.update().report();
-      const bool skipped = report.outcome == Outcome::skipped;
-      skips += skipped ? 1 : 0;
-      BOOST_TEST((report.diagnosis != nullptr) == (diagnoses && skipped));
-      for (const double value :
-           {report.loss, report.gradient_norm, static_cast<double>(report.scale),
-            static_cast<double>(report.update_number), static_cast<double>(report.skipped)}) {
-        numbers.push_back(value);
+BOOST_AUTO_TEST_CASE(a_run_that_is_diagnosed_has_the_bits_of_one_that_is_not) {
+  under_each_policy([]<class Policy>(Policy) {
+    const std::vector<Points> batches = two_good_and_one_bad();
+    const auto run = [&](bool diagnoses) {
+      DiagnosedTrainer<Policy> trainer(EveryOperation{}, {.learning_rate = 1e-2f, .momentum = 0.9f},
+                                   {.clip_norm = 1.0f, .seed = 5});
+      trainer.diagnose_skips(diagnoses);
+      std::vector<double> numbers;
+      int skips = 0;
+      for (int window = 0; window < 6; ++window) {
+        trainer.accumulate(batches[0]);
+        if (diagnoses) trainer.diagnose(batches[1], {.table = true});
+        trainer.accumulate(batches[window == 2 ? 1 : 2]);
+        if (diagnoses) trainer.diagnose(batches[2]);
+        const StepReport report = trainer.update().report();
+        const bool skipped = report.outcome == Outcome::skipped;
+        skips += skipped ? 1 : 0;
+        BOOST_TEST((report.diagnosis != nullptr) == (diagnoses && skipped));
+        for (const double value :
+             {report.loss, report.gradient_norm, static_cast<double>(report.scale),
+              static_cast<double>(report.update_number), static_cast<double>(report.skipped)}) {
+          numbers.push_back(value);
+        }
+        if (diagnoses) trainer.diagnose_window(std::span(batches).subspan(0, 2), {.table = true});
       }
-      if (diagnoses) trainer.diagnose_window(std::span(batches).subspan(0, 2), {.table = true});
-    }
-    BOOST_TEST(skips > 0);
-    BOOST_TEST(skips < 6);
-    for (const float value : all_parameters(trainer)) numbers.push_back(static_cast<double>(value));
-    std::vector<std::uint64_t> bits(numbers.size());
-    std::memcpy(bits.data(), numbers.data(), numbers.size() * sizeof(double));
-    return bits;
-  };
-  BOOST_TEST((run(true) == run(false)));
+      BOOST_TEST(skips > 0);
+      BOOST_TEST(skips < 6);
+      for (const float value : all_parameters(trainer)) numbers.push_back(static_cast<double>(value));
+      std::vector<std::uint64_t> bits(numbers.size());
+      std::memcpy(bits.data(), numbers.data(), numbers.size() * sizeof(double));
+      return bits;
+    };
+    BOOST_TEST((run(true) == run(false)));
+  });
 }
 
 BOOST_AUTO_TEST_CASE(blocks_computed_again_are_diagnosed_as_those_that_are_kept) {
@@ -316,20 +319,21 @@ std::vector<float> check_one_object(const DiagnosedModel& model, const std::vect
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(micro_batches_that_come_in_one_object_are_diagnosed_as_those_that_are_kept, Policy,
-                              Policies) {
-  const std::vector<Points> batches = two_good_and_one_bad();
-  const Points &good = batches[0], &bad = batches[1], &short_one = batches[2];
-  Points large = short_one;
-  for (float& value : large.inputs) value *= 1e6f;
-  check_one_object<Policy>(EveryOperation{},
-                           std::vector<std::vector<Points>>{{good, short_one, good},
-                                                            {bad, good, good},
-                                                            {good, bad, short_one},
-                                                            {good, short_one, bad},
-                                                            {short_one, bad, bad},
-                                                            {short_one, large, bad},
-                                                            {short_one, good}});
+BOOST_AUTO_TEST_CASE(micro_batches_that_come_in_one_object_are_diagnosed_as_those_that_are_kept) {
+  under_each_policy([]<class Policy>(Policy) {
+    const std::vector<Points> batches = two_good_and_one_bad();
+    const Points &good = batches[0], &bad = batches[1], &short_one = batches[2];
+    Points large = short_one;
+    for (float& value : large.inputs) value *= 1e6f;
+    check_one_object<Policy>(EveryOperation{},
+                             std::vector<std::vector<Points>>{{good, short_one, good},
+                                                              {bad, good, good},
+                                                              {good, bad, short_one},
+                                                              {good, short_one, bad},
+                                                              {short_one, bad, bad},
+                                                              {short_one, large, bad},
+                                                              {short_one, good}});
+  });
 }
 
 BOOST_AUTO_TEST_CASE(the_gradient_that_overflows_in_one_object_is_named) {

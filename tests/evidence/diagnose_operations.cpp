@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -59,8 +58,6 @@ class Planter final : public TapeObserver {
   std::set<std::pair<int, DType>> shown_;
 };
 
-using EveryPolicy = std::tuple<Float32Policy, BFloat16Policy, HalfPolicy>;
-
 /// Elements of each tensor in which bad values are planted: the first, the middle and the last, or one of them in turn.
 constexpr int planted_each = test::under_sanitizers ? 1 : 3;
 
@@ -109,25 +106,31 @@ std::map<Place, int> plant_everywhere(const DiagnosedModel& model, const Batch& 
 
 using namespace diagnose_operations_test;
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_value_planted_in_a_language_model_is_the_one_that_is_named, Policy, EveryPolicy) {
-  auto planted = plant_everywhere<Policy>(LanguageModel(), Text());
-  BOOST_TEST(planted[Place::activation] > 15 * planted_each);
-  BOOST_TEST(planted[Place::activation_gradient] > 15 * planted_each);
-  BOOST_TEST(planted[Place::parameter_gradient] == planted_each * 18);
+BOOST_AUTO_TEST_CASE(a_bad_value_planted_in_a_language_model_is_the_one_that_is_named) {
+  under_each_policy([]<class Policy>(Policy) {
+    auto planted = plant_everywhere<Policy>(LanguageModel(), Text());
+    BOOST_TEST(planted[Place::activation] > 15 * planted_each);
+    BOOST_TEST(planted[Place::activation_gradient] > 15 * planted_each);
+    BOOST_TEST(planted[Place::parameter_gradient] == planted_each * 18);
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(so_it_is_in_a_model_whose_head_computes_the_loss, Policy, EveryPolicy) {
-  auto planted = plant_everywhere<Policy>(TiedModel(), Text());
-  BOOST_TEST(planted[Place::activation] >= planted_each * 3);
-  BOOST_TEST(planted[Place::activation_gradient] >= planted_each * 3);
-  BOOST_TEST(planted[Place::parameter_gradient] >= planted_each * 3);
+BOOST_AUTO_TEST_CASE(so_it_is_in_a_model_whose_head_computes_the_loss) {
+  under_each_policy([]<class Policy>(Policy) {
+    auto planted = plant_everywhere<Policy>(TiedModel(), Text());
+    BOOST_TEST(planted[Place::activation] >= planted_each * 3);
+    BOOST_TEST(planted[Place::activation_gradient] >= planted_each * 3);
+    BOOST_TEST(planted[Place::parameter_gradient] >= planted_each * 3);
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(and_in_one_of_convolutions_and_pooling, Policy, EveryPolicy) {
-  auto planted = plant_everywhere<Policy>(ImageModel(), Images());
-  BOOST_TEST(planted[Place::activation] >= planted_each * 5);
-  BOOST_TEST(planted[Place::activation_gradient] >= planted_each * 5);
-  BOOST_TEST(planted[Place::parameter_gradient] == planted_each * 4);
+BOOST_AUTO_TEST_CASE(and_in_one_of_convolutions_and_pooling) {
+  under_each_policy([]<class Policy>(Policy) {
+    auto planted = plant_everywhere<Policy>(ImageModel(), Images());
+    BOOST_TEST(planted[Place::activation] >= planted_each * 5);
+    BOOST_TEST(planted[Place::activation_gradient] >= planted_each * 5);
+    BOOST_TEST(planted[Place::parameter_gradient] == planted_each * 4);
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

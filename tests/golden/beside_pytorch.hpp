@@ -26,6 +26,21 @@ inline constexpr double smallest_rounding = 0;
 template <>
 inline constexpr double smallest_rounding<float16> = 0x1p-25;
 
+/// |ours - theirs| <= roundings * (share * |theirs| + least)
+inline void check_near(const std::string& name, const std::vector<float>& ours, const std::vector<float>& theirs,
+                       double roundings, double share, double least) {
+  BOOST_TEST_REQUIRE(ours.size() == theirs.size());
+  double furthest = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
+    const double bound = share * std::abs(b) + least;
+    if (a == b) continue;
+    furthest = (std::max)(furthest, std::abs(a - b) / bound);
+    BOOST_TEST(std::abs(a - b) <= roundings * bound, name << "[" << i << "] is " << a << ", not " << b);
+  }
+  if (furthest > 0) BOOST_TEST_MESSAGE(name << ": " << furthest << " of " << roundings << " roundings");
+}
+
 /// What PyTorch computed in a policy's types, in a file whose names are <policy>.<operation>.<tensor>.
 template <class Policy>
 struct Golden {
@@ -49,22 +64,18 @@ struct Golden {
   template <class Stored = T>
   void compare(const std::string& operation, const std::string& tensor, const std::vector<float>& ours,
                double roundings, double absolute = 0) const {
-    const std::vector<float> theirs = values(operation, tensor);
-    BOOST_TEST_REQUIRE(ours.size() == theirs.size());
-    double furthest = 0;
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
-      const double bound =
-          rounding<Stored> * std::abs(b) + (std::max)(smallest_rounding<Stored>, absolute / roundings);
-      if (a == b) continue;
-      furthest = (std::max)(furthest, std::abs(a - b) / bound);
-      BOOST_TEST(std::abs(a - b) <= roundings * bound, name(operation, tensor)
-                                                           << "[" << i << "] is " << a << ", not " << b);
-    }
-    if (furthest > 0)
-      BOOST_TEST_MESSAGE(name(operation, tensor) << ": " << furthest << " of " << roundings << " roundings");
+    check_near(name(operation, tensor), ours, values(operation, tensor), roundings, rounding<Stored>,
+               (std::max)(smallest_rounding<Stored>, absolute / roundings));
   }
 };
+
+/// A check that every policy must pass.
+template <class Check>
+void under_each_policy(const Check& check) {
+  BOOST_TEST_CONTEXT("float32") check(Float32Policy());
+  BOOST_TEST_CONTEXT("float16") check(Float16ScaledPolicy());
+  BOOST_TEST_CONTEXT("bfloat16") check(BFloat16Policy());
+}
 
 // Both compute in float and round once: where a float ends up near the middle between two numbers of T, they
 // may take neighbours, which are two roundings apart. In float32 the functions themselves differ by a few

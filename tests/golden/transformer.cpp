@@ -1,6 +1,5 @@
 // The operations of transformers forward and backward beside PyTorch's, in the three compute types.
 #include <algorithm>
-#include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <halfstep/halfstep.hpp>
@@ -19,8 +18,6 @@ using namespace halfstep;
 using namespace halfstep::test;
 
 namespace {
-
-using Policies = boost::mpl::list<Float32Policy, Float16ScaledPolicy, BFloat16Policy>;
 
 template <class Policy>
 Golden<Policy> golden() {
@@ -83,103 +80,115 @@ void check_norm(const std::string& operation, const Layer& layer) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(norms_are_pytorchs, Policy, Policies) {
-  check_norm<Policy>("layer_norm", LayerNorm{12});
-  check_norm<Policy>("rms_norm", RmsNorm{12, {.epsilon = 1e-6f}});
+BOOST_AUTO_TEST_CASE(norms_are_pytorchs) {
+  under_each_policy([]<class Policy>(Policy) {
+    check_norm<Policy>("layer_norm", LayerNorm{12});
+    check_norm<Policy>("rms_norm", RmsNorm{12, {.epsilon = 1e-6f}});
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_residual_with_its_norm_is_pytorchs, Policy, Policies) {
-  using T = typename Policy::compute_type;
-  const std::string name = "residual_norm";
-  Case<Policy, LayerNorm> test(name, LayerNorm{8});
-  auto& session = test.session;
-  const auto& numbers = test.numbers;
-  const auto residual = numbers.file.read(numbers.name(name, "x"));
-  Watched<float> x(residual.shape, residual.values);
-  Watched<T> branch(residual.shape, numbers.values(name, "branch"));
-  const auto [sum, y] =
-      session.model.layer.add(session.tape, watch(session.tape, x), watch(session.tape, branch));
-  session.backward(total(session.tape, weighted_sum(session.tape, sum, numbers.values(name, "dsum")),
-                         weighted_sum(session.tape, y, numbers.values(name, "dy"))));
-  numbers.template compare<float>(name, "sum", floats(sum.value()), 0.001);
-  numbers.template compare<float>(name, "y", floats(y.value()), neighbours<float>, sum_order);
-  numbers.template compare<float>(name, "dx", x.gradient, neighbours<float>, sum_order);
-  numbers.compare(name, "dbranch", branch.gradient, neighbours<T>, sum_order);
-  test.compare_parameter_gradients();
+BOOST_AUTO_TEST_CASE(a_residual_with_its_norm_is_pytorchs) {
+  under_each_policy([]<class Policy>(Policy) {
+    using T = typename Policy::compute_type;
+    const std::string name = "residual_norm";
+    Case<Policy, LayerNorm> test(name, LayerNorm{8});
+    auto& session = test.session;
+    const auto& numbers = test.numbers;
+    const auto residual = numbers.file.read(numbers.name(name, "x"));
+    Watched<float> x(residual.shape, residual.values);
+    Watched<T> branch(residual.shape, numbers.values(name, "branch"));
+    const auto [sum, y] =
+        session.model.layer.add(session.tape, watch(session.tape, x), watch(session.tape, branch));
+    session.backward(total(session.tape, weighted_sum(session.tape, sum, numbers.values(name, "dsum")),
+                           weighted_sum(session.tape, y, numbers.values(name, "dy"))));
+    numbers.template compare<float>(name, "sum", floats(sum.value()), 0.001);
+    numbers.template compare<float>(name, "y", floats(y.value()), neighbours<float>, sum_order);
+    numbers.template compare<float>(name, "dx", x.gradient, neighbours<float>, sum_order);
+    numbers.compare(name, "dbranch", branch.gradient, neighbours<T>, sum_order);
+    test.compare_parameter_gradients();
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(an_embedding_and_a_head_tied_to_it_are_pytorchs, Policy, Policies) {
-  using T = typename Policy::compute_type;
-  const std::string name = "embedding";
-  Case<Policy, Embedding> test(name, Embedding{9, 8});
-  auto& session = test.session;
-  auto& tape = session.tape;
-  const auto& numbers = test.numbers;
-  const auto tokens = numbers.file.template read<std::int64_t>(numbers.name(name, "tokens"));
-  const Tensor<const std::int64_t> ids(tokens.values.data(), tokens.shape);
-  const auto dy = numbers.values(name, "dy");
+BOOST_AUTO_TEST_CASE(an_embedding_and_a_head_tied_to_it_are_pytorchs) {
+  under_each_policy([]<class Policy>(Policy) {
+    using T = typename Policy::compute_type;
+    const std::string name = "embedding";
+    Case<Policy, Embedding> test(name, Embedding{9, 8});
+    auto& session = test.session;
+    auto& tape = session.tape;
+    const auto& numbers = test.numbers;
+    const auto tokens = numbers.file.template read<std::int64_t>(numbers.name(name, "tokens"));
+    const Tensor<const std::int64_t> ids(tokens.values.data(), tokens.shape);
+    const auto dy = numbers.values(name, "dy");
 
-  const auto y = session.model.layer(tape, ids);
-  numbers.template compare<float>(name, "y", floats(y.value()), 0.001);
-  session.backward(weighted_sum(tape, y, dy));
-  test.compare_parameter_gradients();
+    const auto y = session.model.layer(tape, ids);
+    numbers.template compare<float>(name, "y", floats(y.value()), 0.001);
+    session.backward(weighted_sum(tape, y, dy));
+    test.compare_parameter_gradients();
 
-  // Both uses in one pass; PyTorch's came one after the other.
-  session.parameters.clear_gradients();
-  tape.begin(Pass::training);
-  auto hidden = numbers.input(name);
-  const auto rows = session.model.layer(tape, ids);
-  const auto logits = session.model.layer.project(tape, watch(tape, hidden));
-  session.backward(
-      total(tape, weighted_sum(tape, rows, dy), weighted_sum(tape, logits, numbers.values(name, "dlogits"))));
-  numbers.compare(name, "logits", floats(logits.value()), neighbours<T>, sum_order);
-  numbers.compare(name, "dx", hidden.gradient, neighbours<T>, sum_order);
-  // PyTorch rounds the head's part to T before it adds.
-  numbers.compare(name, "dweight_tied", session.gradient("layer.weight"), neighbours<T>,
-                  std::is_same_v<T, float> ? sum_order : 4 * rounding<T>);
+    // Both uses in one pass; PyTorch's came one after the other.
+    session.parameters.clear_gradients();
+    tape.begin(Pass::training);
+    auto hidden = numbers.input(name);
+    const auto rows = session.model.layer(tape, ids);
+    const auto logits = session.model.layer.project(tape, watch(tape, hidden));
+    session.backward(
+        total(tape, weighted_sum(tape, rows, dy), weighted_sum(tape, logits, numbers.values(name, "dlogits"))));
+    numbers.compare(name, "logits", floats(logits.value()), neighbours<T>, sum_order);
+    numbers.compare(name, "dx", hidden.gradient, neighbours<T>, sum_order);
+    // PyTorch rounds the head's part to T before it adds.
+    numbers.compare(name, "dweight_tied", session.gradient("layer.weight"), neighbours<T>,
+                    std::is_same_v<T, float> ? sum_order : 4 * rounding<T>);
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(silu_is_pytorchs, Policy, Policies) {
-  using T = typename Policy::compute_type;
-  const auto numbers = golden<Policy>();
-  auto x = numbers.input("silu");
-  Session<Policy> session;
-  const auto y = silu(session.tape, watch(session.tape, x));
-  session.backward(weighted_sum(session.tape, y, numbers.values("silu", "dy")));
-  numbers.compare("silu", "y", floats(y.value()), neighbours<T>);
-  // Near its minimum the slope is a difference of numbers near 1.
-  numbers.compare("silu", "dx", x.gradient, neighbours<T>, 1e-6);
+BOOST_AUTO_TEST_CASE(silu_is_pytorchs) {
+  under_each_policy([]<class Policy>(Policy) {
+    using T = typename Policy::compute_type;
+    const auto numbers = golden<Policy>();
+    auto x = numbers.input("silu");
+    Session<Policy> session;
+    const auto y = silu(session.tape, watch(session.tape, x));
+    session.backward(weighted_sum(session.tape, y, numbers.values("silu", "dy")));
+    numbers.compare("silu", "y", floats(y.value()), neighbours<T>);
+    // Near its minimum the slope is a difference of numbers near 1.
+    numbers.compare("silu", "dx", x.gradient, neighbours<T>, 1e-6);
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(swiglu_is_pytorchs, Policy, Policies) {
-  using T = typename Policy::compute_type;
-  const auto numbers = golden<Policy>();
-  const auto gates = numbers.values("swiglu", "gate"), ups = numbers.values("swiglu", "up");
-  const Shape shape{static_cast<std::int64_t>(gates.size())};
-  Watched<T> gate(shape, gates), up(shape, ups);
-  Session<Policy> session;
-  const auto y = swiglu(session.tape, watch(session.tape, gate), watch(session.tape, up));
-  session.backward(weighted_sum(session.tape, y, numbers.values("swiglu", "dy")));
-  numbers.compare("swiglu", "y", floats(y.value()), neighbours<T>);
-  numbers.compare("swiglu", "dgate", gate.gradient, neighbours<T>, 1e-6);
-  numbers.compare("swiglu", "dup", up.gradient, neighbours<T>);
+BOOST_AUTO_TEST_CASE(swiglu_is_pytorchs) {
+  under_each_policy([]<class Policy>(Policy) {
+    using T = typename Policy::compute_type;
+    const auto numbers = golden<Policy>();
+    const auto gates = numbers.values("swiglu", "gate"), ups = numbers.values("swiglu", "up");
+    const Shape shape{static_cast<std::int64_t>(gates.size())};
+    Watched<T> gate(shape, gates), up(shape, ups);
+    Session<Policy> session;
+    const auto y = swiglu(session.tape, watch(session.tape, gate), watch(session.tape, up));
+    session.backward(weighted_sum(session.tape, y, numbers.values("swiglu", "dy")));
+    numbers.compare("swiglu", "y", floats(y.value()), neighbours<T>);
+    numbers.compare("swiglu", "dgate", gate.gradient, neighbours<T>, 1e-6);
+    numbers.compare("swiglu", "dup", up.gradient, neighbours<T>);
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(rotary_positions_are_those_of_hugging_face_s_formula, Policy, Policies) {
-  using T = typename Policy::compute_type;
-  const auto numbers = golden<Policy>();
-  const auto whole = [&](const char* option) {
-    return numbers.file.template number<std::int64_t>(numbers.name("rotary", option));
-  };
-  const RotaryOptions options{.head_width = whole("head_width"),
-                              .base = numbers.number("rotary", "base"),
-                              .first_position = whole("first_position")};
-  auto x = numbers.input("rotary");
-  Session<Policy> session;
-  const auto y = rotary(session.tape, watch(session.tape, x), options);
-  session.backward(weighted_sum(session.tape, y, numbers.values("rotary", "dy")));
-  numbers.compare("rotary", "y", floats(y.value()), neighbours<T>, 1e-7);
-  numbers.compare("rotary", "dx", x.gradient, neighbours<T>, 1e-7);
+BOOST_AUTO_TEST_CASE(rotary_positions_are_those_of_hugging_face_s_formula) {
+  under_each_policy([]<class Policy>(Policy) {
+    using T = typename Policy::compute_type;
+    const auto numbers = golden<Policy>();
+    const auto whole = [&](const char* option) {
+      return numbers.file.template number<std::int64_t>(numbers.name("rotary", option));
+    };
+    const RotaryOptions options{.head_width = whole("head_width"),
+                                .base = numbers.number("rotary", "base"),
+                                .first_position = whole("first_position")};
+    auto x = numbers.input("rotary");
+    Session<Policy> session;
+    const auto y = rotary(session.tape, watch(session.tape, x), options);
+    session.backward(weighted_sum(session.tape, y, numbers.values("rotary", "dy")));
+    numbers.compare("rotary", "y", floats(y.value()), neighbours<T>, 1e-7);
+    numbers.compare("rotary", "dx", x.gradient, neighbours<T>, 1e-7);
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
