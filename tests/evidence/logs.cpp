@@ -89,8 +89,8 @@ BOOST_AUTO_TEST_CASE(json_lines_hold_every_field_and_say_which_numbers_are_not_f
   }
   JsonLinesSink(folder / "log.jsonl").write(applied(4, 1, 1));
   std::ifstream file(folder / "log.jsonl");
-  std::vector<nlohmann::json> records;
-  for (std::string line; std::getline(file, line);) records.push_back(nlohmann::json::parse(line));
+  std::vector<nlohmann::ordered_json> records;
+  for (std::string line; std::getline(file, line);) records.push_back(nlohmann::ordered_json::parse(line));
   BOOST_REQUIRE(records.size() == 4u);
   for (const auto& record : records) BOOST_TEST(record.size() == 19u);
   BOOST_TEST(records[0].at("loss") == 0.5);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(after_a_line_that_was_cut_off_the_next_record_has_a_line_of
   JsonLinesSink(folder / "log.json").write(applied(2, 0.5, 2));
   const std::string json = contents(folder / "log.json");
   BOOST_REQUIRE(lines(json) == 2);
-  BOOST_TEST(nlohmann::json::parse(json.substr(json.find('\n')))["attempts"] == 2);
+  BOOST_TEST(nlohmann::ordered_json::parse(json.substr(json.find('\n')))["attempts"] == 2);
   CsvSink(folder / "log.csv").write(applied(1, 0.5, 2));
   cut(folder / "log.csv");
   CsvSink(folder / "log.csv").write(applied(2, 0.5, 2));
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(notices.seen->size() == 1u);
   const std::string text = contents(folder / "log.jsonl");
   BOOST_TEST(lines(text) == 2);
-  BOOST_TEST(nlohmann::json::parse(text.substr(text.find('\n'))).at("attempts") == 4);
+  BOOST_TEST(nlohmann::ordered_json::parse(text.substr(text.find('\n'))).at("attempts") == 4);
 }
 
 BOOST_AUTO_TEST_CASE(a_log_that_is_removed_is_begun_again_and_one_without_a_folder_is_lost) {
