@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_SUITE(comparison_tests)
 
 using namespace halfstep;
 using halfstep::test::Classifier;
-using halfstep::test::HalfPolicy;
+using halfstep::test::diagnosed::HalfPolicy;
 using halfstep::test::holds;
 using halfstep::test::ScalerChoice;
 

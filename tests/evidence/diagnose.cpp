@@ -16,6 +16,7 @@ BOOST_AUTO_TEST_SUITE(diagnose_tests)
 
 using namespace halfstep;
 using namespace halfstep::test;
+using namespace halfstep::test::diagnosed;
 
 namespace {
 

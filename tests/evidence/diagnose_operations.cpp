@@ -17,6 +17,7 @@ BOOST_AUTO_TEST_SUITE(diagnose_operations_tests)
 
 using namespace halfstep;
 using namespace halfstep::test;
+using namespace halfstep::test::diagnosed;
 
 namespace diagnose_operations_test {
 

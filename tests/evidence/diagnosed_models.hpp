@@ -23,7 +23,7 @@
 
 // The models whose steps are diagnosed, as one type.
 
-namespace halfstep::test {
+namespace halfstep::test::diagnosed {
 
 /// float16 with a scaler that a test may choose, and an end. A page must write its name with care.
 struct HalfPolicy : ChosenScalerPolicy {
@@ -174,4 +174,4 @@ using DiagnosedModel =
 template <class Policy>
 using DiagnosedTrainer = Trainer<DiagnosedModel, SGD, Policy>;
 
-}  // namespace halfstep::test
+}  // namespace halfstep::test::diagnosed

@@ -15,6 +15,7 @@ BOOST_AUTO_TEST_SUITE(diagnosis_tests)
 
 using namespace halfstep;
 using namespace halfstep::test;
+using namespace halfstep::test::diagnosed;
 
 BOOST_AUTO_TEST_CASE(the_diagnosis_is_the_same_for_every_number_of_threads) {
   const auto run = [] {
