@@ -5,6 +5,7 @@
 #include <halfstep/halfstep.hpp>
 
 #include "golden/golden.hpp"
+#include "support/classifier.hpp"
 
 BOOST_AUTO_TEST_SUITE(training_tests)
 
@@ -14,22 +15,15 @@ using namespace halfstep::test;
 namespace {
 
 struct Batch {
-  Tensor<const float> inputs;
+  Tensor<const float> features;
   Tensor<const std::int32_t> labels;
 };
 
-struct Mlp {
-  Linear hidden{16, 32, {.bias = false}}, output{32, 4};
-  template <class Visitor>
-  void parameters(Visitor&& visit) {
-    visit("hidden", hidden);
-    visit("output", output);
-  }
-  template <class Tape>
-  Loss loss(Tape& tape, const Batch& batch) const {
-    return cross_entropy(tape, output(tape, gelu(tape, hidden(tape, batch.inputs))), batch.labels);
-  }
-};
+Classifier mlp() {
+  Classifier model(16, 32, 4);
+  model.hidden = Linear(16, 32, {.bias = false});
+  return model;
+}
 
 struct Furthest {
   double first_loss = 0;  ///< relative: the forward pass alone, from the same weights
@@ -51,8 +45,8 @@ Furthest train_beside_pytorch() {
   const auto applied = golden.read<std::int32_t>(run + "applied");
   const std::int64_t windows = losses.size(), batches = inputs.rows(), rows = inputs.shape[1];
 
-  Trainer<Mlp, AdamW, Policy> trainer(
-      Mlp{},
+  Trainer<Classifier, AdamW, Policy> trainer(
+      mlp(),
       {.learning_rate = one_cycle(golden.number<double>("peak"), windows + 1),
        .weight_decay = golden.number<double>("decay")},
       {.clip_norm = golden.number("max_norm"),
