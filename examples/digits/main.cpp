@@ -9,7 +9,6 @@
 #include <halfstep/evidence/comparison_json.hpp>
 #include <halfstep/evidence/comparison_page.hpp>
 #include <halfstep/evidence/comparison_table.hpp>
-#include <halfstep/halfstep.hpp>
 #include <string>
 #include <vector>
 
@@ -84,13 +83,7 @@ int run(int argc, char** argv) {
 
   const Digits data = Digits::read(data_folder + "/digits.csv");
   fmt::print("{} samples to train on, {} to validate on\n", data.training.size(), data.validation.size());
-  const DigitsOptions options = options_of(training, data);
-  std::vector<halfstep::PolicyRun> runs;
-  const auto wanted = [&](std::string_view name) { return policy == "all" || policy == name; };
-  if (wanted("float32")) runs.push_back(halfstep::train_under<halfstep::Float32Policy>(data, options));
-  if (wanted("bfloat16")) runs.push_back(halfstep::train_under<halfstep::BFloat16Policy>(data, options));
-  if (wanted("float16")) runs.push_back(halfstep::train_under<halfstep::Float16ScaledPolicy>(data, options));
-  const halfstep::Comparison comparison = halfstep::compare_runs(std::move(runs), options);
+  const halfstep::Comparison comparison = train(data, policy, training);
   fmt::print("\n{}", halfstep::comparison_table(comparison));
   if (!json.empty()) halfstep::write_text(json, nlohmann::ordered_json(comparison).dump(1) + '\n');
 
