@@ -1,9 +1,9 @@
-#include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <halfstep/compute/column_sum.hpp>
 #include <halfstep/numeric/bfloat16.hpp>
 #include <halfstep/numeric/float16.hpp>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "support/tape.hpp"
@@ -16,7 +16,7 @@ using namespace halfstep::test;
 
 namespace {
 
-using Types = boost::mpl::list<float, float16, bfloat16>;
+using Types = std::tuple<float, float16, bfloat16>;
 
 struct Size {
   std::int64_t rows, columns, gap;

@@ -1,5 +1,5 @@
-// What tests include, by themselves or through halfstep, that takes long to read: read once for all of them. No header of
-// halfstep is here: a test file names those it tests, and tests/headers sees that each of them stands alone.
+// What tests include, by themselves or through halfstep, that takes long to read: read once for all of them. No header
+// of halfstep is here: a test file names those it tests, and tests/headers sees that each of them stands alone.
 #pragma once
 
 #include <fmt/format.h>
