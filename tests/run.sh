@@ -60,7 +60,7 @@ if [ "${targets[0]}" = all ] && ! has_readers python3; then
     cmake_options=(-D "HALFSTEP_PYTHON=$python/bin/python3" "${cmake_options[@]}")
   elif python3 -m venv "$python" >/dev/null 2>&1; then
     cmake_options=(-D "HALFSTEP_PYTHON=$python/bin/python3" "${cmake_options[@]}")
-    timeout 120 "$python/bin/python3" -m pip install -q --disable-pip-version-check --retries 0 --timeout 5 \
+    timeout 120 "$python/bin/python3" -m pip install -q --no-compile --disable-pip-version-check --retries 0 --timeout 5 \
       numpy safetensors tensorboard >"$build/python.log" 2>&1 &
     installing=$!
   fi
