@@ -27,10 +27,9 @@ class SkipFindings {
 
   /// Explains it, if the window is not finite from here on: while the batch is there. Requires that it is wanted.
   template <class Batch>
-  void look(Core& core, const Batch& batch, const GradientFacts& facts, WindowFacts window) {
+  void look(Core& core, const Batch& batch, const GradientFacts& facts, const WindowFacts& window) {
     ++looked_at_;
     if (finding_ != nullptr || (facts.loss_finite && facts.gradients_finite)) return;
-    window.skip_cause = facts.loss_finite ? SkipCause::gradient : SkipCause::loss;
     try {
       finding_ = explainer_->look(core, BatchView<Core>::of(batch), window);
     } catch (...) {  // no memory for it: the micro-batch was added all the same
