@@ -27,9 +27,11 @@ using Types = std::tuple<float, float16, bfloat16>;
 constexpr std::int64_t far = (std::int64_t{1} << 32) + 513;
 
 /// Small integers: products of them are exact, in whatever order they are summed.
+std::int64_t integer(std::int64_t row, std::int64_t column) { return (row * 5 + column * 3) % 4 - 1; }
+
 template <class T>
 T number(std::int64_t row, std::int64_t column) {
-  return T(static_cast<float>((row * 5 + column * 3) % 4 - 1));
+  return T(static_cast<float>(integer(row, column)));
 }
 
 template <class T>
@@ -44,11 +46,9 @@ std::int64_t wrong_elements(const Matrix<T>& product, std::int64_t depth) {
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < product.rows; ++i) {
     for (std::int64_t j = 0; j < product.columns; ++j) {
-      float expected = 0;
-      for (std::int64_t k = 0; k < depth; ++k) {
-        expected += static_cast<float>(number<T>(i, k)) * static_cast<float>(number<T>(k, j));
-      }
-      wrong += static_cast<float>(product(i, j)) != expected;
+      std::int64_t expected = 0;
+      for (std::int64_t k = 0; k < depth; ++k) expected += integer(i, k) * integer(k, j);
+      wrong += static_cast<float>(product(i, j)) != static_cast<float>(expected);
     }
   }
   return wrong;
