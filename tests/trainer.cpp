@@ -262,11 +262,7 @@ BOOST_AUTO_TEST_CASE(training_stops_after_as_many_skips_in_a_row_as_the_policy_a
     trainer.update();
     BOOST_ERROR("went on");
   } catch (const TrainingStopped& stopped) {
-    const std::string message = stopped.what();
-    check_holds(message, {"3 windows in a row"});
-    check_holds(message, {"\"w.1\"[1]"});
-    check_holds(message, {"32768"});
-    check_holds(message, {"the smallest allowed"});
+    check_holds(stopped.what(), {"3 windows in a row", "\"w.1\"[1]", "32768", "the smallest allowed"});
     BOOST_TEST((stopped.report.outcome == Outcome::skipped));
     BOOST_TEST((stopped.report.scale_change == ScaleChange::at_minimum));
     BOOST_TEST(stopped.report.skipped_in_a_row == 3);

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(bad_calls_are_refused_with_their_values) {
   auto& tape = session.tape;
   const std::vector<float> numbers(2 * 5 * 24, 0.0f);
   const auto tensor = [&](Shape shape) { return Tensor<const float>(numbers.data(), shape); };
-  const auto configuration = [&](AttentionOptions options, std::initializer_list<const char*> parts) {
+  const auto configuration = [&](AttentionOptions options, std::initializer_list<std::string_view> parts) {
     for (const bool packed : {true, false}) {
       check_holds(refusal<ConfigurationError>([&] {
                     const auto x = tensor({2, 5, 12});
@@ -118,7 +119,7 @@ BOOST_AUTO_TEST_CASE(bad_calls_are_refused_with_their_values) {
   configuration({.heads = 4, .scale = std::numeric_limits<float>::quiet_NaN()}, {"scale is NaN"});
 
   const auto shape = [&](const std::vector<Shape>& shapes, AttentionOptions options,
-                         std::initializer_list<const char*> parts) {
+                         std::initializer_list<std::string_view> parts) {
     check_holds(
         refusal<ShapeError>([&] {
           shapes.size() == 1

@@ -196,8 +196,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_names_and_numbers) {
     const auto text = refusal<ShapeError>([&] {
       table(tape, Tensor<const std::int64_t>(tokens.data(), {3, 1}));
     });
-    check_holds(text, "token " + std::to_string(token));
-    check_holds(text, {"Embedding{5, 3}", "position 2", "[3, 1]", "[0, 5)"});
+    check_holds(text,
+                {"token " + std::to_string(token), "Embedding{5, 3}", "position 2", "[3, 1]", "[0, 5)"});
   }
   const std::vector<std::uint64_t> huge{~std::uint64_t{0}};
   check_holds(refusal<ShapeError>([&] { table(tape, Tensor<const std::uint64_t>(huge.data(), {1})); }),

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "support/refusal.hpp"
@@ -218,7 +219,7 @@ BOOST_AUTO_TEST_CASE(bad_calls_are_refused_with_their_values) {
   const std::vector<float> numbers(12, 0.0f);
   const Tensor<const float> x(numbers.data(), {4, 3});
   const std::vector<std::int64_t> labels{0, 1, 4, 2}, too_large{0, 1, 5, 2}, too_few{0, 1};
-  const auto check = [](const std::string& message, std::initializer_list<const char*> parts) {
+  const auto check = [](const std::string& message, std::initializer_list<std::string_view> parts) {
     check_holds(message, {"head_cross_entropy: "});
     check_holds(message, parts);
   };
@@ -247,9 +248,10 @@ BOOST_AUTO_TEST_CASE(bad_calls_are_refused_with_their_values) {
   check(refusal<ConfigurationError>(
             [&] { head_cross_entropy(tape, x, weight, view(labels), {.label_smoothing = 1.5f}); }),
         {"label_smoothing is 1.5"});
-  BOOST_TEST(refusal<ConfigurationError>([&] {
-               head_cross_entropy(tape, x, Parameter(Shape{5, 3}, Initializer::zeros()), view(labels));
-             }).find("does not name") != std::string::npos);
+  check_holds(refusal<ConfigurationError>([&] {
+                head_cross_entropy(tape, x, Parameter(Shape{5, 3}, Initializer::zeros()), view(labels));
+              }),
+              {"does not name"});
   BOOST_TEST(tape.arena().used() == 0u);
 }
 

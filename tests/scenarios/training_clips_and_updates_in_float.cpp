@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_threshold_has_one_meaning_or_is_refused) {
     const std::string message = refusal<ConfigurationError>([&] {
       step({3.0f, 4.0f}, 65536, {.clip_norm = threshold});
     });
-    check_holds(message, "clip_norm is " + detail::describe_number(threshold));
+    check_holds(message, {"clip_norm is " + detail::describe_number(threshold)});
   }
   const Result measured = step({3.0f, 4.0f}, 65536, {.clip_norm = infinity});
   BOOST_TEST(measured.report.gradient_norm == 5.0);

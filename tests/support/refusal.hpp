@@ -4,6 +4,7 @@
 #include <exception>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 
 namespace halfstep::test {
@@ -30,22 +31,24 @@ std::string refusal(const Call& call) {
   return refusal_of<Error>([](const void* object) { (*static_cast<const Call*>(object))(); }, &call);
 }
 
-inline bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+inline bool holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
 }
 
 /// Checks that a message is this one.
-inline void check_is(const std::string& text, const std::string& expected, int line = __builtin_LINE()) {
-  BOOST_TEST(text == expected, "line " << line << ": \"" << text << "\" instead of \"" << expected << "\"");
+inline void check_is(const std::string& text, const std::string& expected,
+                     const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  BOOST_TEST(text == expected,
+             file << "(" << line << "): \"" << text << "\" instead of \"" << expected << "\"");
 }
 
-/// Checks that a message holds this, or each of these.
-inline void check_holds(const std::string& text, const std::string& part, int line = __builtin_LINE()) {
-  BOOST_TEST(holds(text, part), "line " << line << ": \"" << part << "\" is not in \"" << text << "\"");
-}
-inline void check_holds(const std::string& text, std::initializer_list<const char*> parts,
-                        int line = __builtin_LINE()) {
-  for (const char* part : parts) check_holds(text, part, line);
+/// Checks that a message holds each of these.
+inline void check_holds(const std::string& text, std::initializer_list<std::string_view> parts,
+                        const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  for (const std::string_view part : parts) {
+    BOOST_TEST(holds(text, part),
+               file << "(" << line << "): \"" << part << "\" is not in \"" << text << "\"");
+  }
 }
 
 }  // namespace halfstep::test

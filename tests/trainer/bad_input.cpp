@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused_and_leaves_window_weig
     const auto refuse = [&](const std::function<void()>& call) {
       const StepState before = tried.state();
       const std::string message = refusal<ShapeError>(call);
-      for (const std::string& part : wrong.says) check_holds(message, part);
+      for (const std::string& part : wrong.says) check_holds(message, {part});
       BOOST_TEST((tried.state() == before));
     };
     const auto refuse_all = [&] {
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(an_empty_window_cannot_be_updated) {
   const auto refuse = [&](const std::function<void()>& call, const std::string& name) {
     const StepState before = trainer.state();
     const std::string message = refusal<ConfigurationError>(call);
-    check_holds(message, name + " of an empty window");
+    check_holds(message, {name + " of an empty window"});
     check_holds(message, {"call accumulate(batch) first"});
     BOOST_TEST((trainer.state() == before));
   };
@@ -184,10 +184,10 @@ BOOST_AUTO_TEST_CASE(clipping_options_that_cannot_be_right_are_refused) {
   for (const float threshold : {0.0f, -1.5f, nan_value, -infinity}) {
     const std::string value = detail::describe_number(threshold);
     const std::string norm = refusal<ConfigurationError>([&] { new_trainer({}, {.clip_norm = threshold}); });
-    check_holds(norm, "clip_norm is " + value);
+    check_holds(norm, {"clip_norm is " + value});
     const std::string single =
         refusal<ConfigurationError>([&] { new_trainer({}, {.clip_value = threshold}); });
-    check_holds(single, "clip_value is " + value);
+    check_holds(single, {"clip_value is " + value});
   }
 }
 
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(optimizer_options_that_cannot_be_right_are_refused) {
     const std::string message = refusal<ConfigurationError>([&] {
       new_trainer({}, {}, {.learning_rate = {0, rate}});
     });
-    check_holds(message, "SGD: learning_rate(0) is " + detail::describe_number(rate));
+    check_holds(message, {"SGD: learning_rate(0) is " + detail::describe_number(rate)});
   }
 }
 
@@ -218,13 +218,13 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_runs_into_a_rate_that_is_none_stops_before_
     const StepState state = trainer.state();
     const std::string says = "SGD: learning_rate(3) is " + detail::describe_number(after);
     const std::string step = refusal<ConfigurationError>([&] { trainer.step(others); });
-    check_holds(step, says);
+    check_holds(step, {says});
     const std::string update = refusal<ConfigurationError>([&] { trainer.update(); });
-    check_holds(update, says);
+    check_holds(update, {says});
     {
       auto gradients = trainer.close_window().unscale();
       const std::string apply = refusal<ConfigurationError>([&] { trainer.apply(std::move(gradients)); });
-      check_holds(apply, says);
+      check_holds(apply, {says});
       BOOST_TEST(gradients.norm() == norm);  // still in hand, and no batch of a refused step in it
     }
     BOOST_TEST(all_parameters(trainer) == before);
@@ -252,9 +252,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_a_loss_is_refused) {
                                                   {Fault::no_loss, "shape [0] over 0"}}) {
     TheTrainer trainer = new_trainer(fault);
     const std::string step = refusal<ConfigurationError>([&] { trainer.step(points); });
-    check_holds(step, says);
+    check_holds(step, {says});
     const std::string evaluation = refusal<ConfigurationError>([&] { trainer.evaluate(points); });
-    check_holds(evaluation, says);
+    check_holds(evaluation, {says});
     BOOST_TEST(trainer.state().attempts == 0);
   }
 }

@@ -109,9 +109,9 @@ BOOST_AUTO_TEST_CASE(thresholds_that_cannot_be_right_are_refused_and_change_noth
   for (const float threshold : {0.0f, -1.0f, nan_value, -infinity}) {
     const std::string value = detail::describe_number(threshold);
     const std::string by_norm = refusal<ConfigurationError>([&] { gradients.clip_norm(threshold); });
-    check_holds(by_norm, "clip_norm is " + value);
+    check_holds(by_norm, {"clip_norm is " + value});
     const std::string by_value = refusal<ConfigurationError>([&] { gradients.clip_value(threshold); });
-    check_holds(by_value, "clip_value is " + value);
+    check_holds(by_value, {"clip_value is " + value});
   }
   trainer.apply(std::move(gradients));
   BOOST_TEST(trainer.read_parameter("w.0") == (Values{-3.0f, -4.0f}));
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(while_a_window_is_in_hand_no_other_begins) {
            {[&] { trainer.abandon(); }, "abandon"},
            {[&] { (void)trainer.close_window(); }, "close_window"}}) {
     const std::string message = refusal<ConfigurationError>(call);
-    check_holds(message, name + ": the window is closed");
+    check_holds(message, {name + ": the window is closed"});
   }
   trainer.apply(std::move(scaled).unscale());
   BOOST_TEST(trainer.read_parameter("w.0") == Values{-3.0f});

@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_rule_that_matches_none_is_refused_with_the_names_there_ar
   for (const char* pattern : {"w.3", "", "w", "bias"}) {
     const std::string message =
         refusal<ConfigurationError>([&] { trainer_with({parameters_named(pattern).no_decay()}); });
-    check_holds(message, "named \"" + std::string(pattern) + "\" matches none");
+    check_holds(message, {"named \"" + std::string(pattern) + "\" matches none"});
     check_holds(message, {"\"w.0\" \"w.1\" \"w.2\""});
   }
   const std::string message = refusal<ConfigurationError>(
@@ -127,10 +127,10 @@ BOOST_AUTO_TEST_CASE(factors_that_turn_or_poison_an_update_are_refused_by_name) 
     const std::string value = detail::describe_number(factor);
     const std::string rate = refusal<ConfigurationError>(
         [&] { trainer_with({parameters_named("w.1").learning_rate_factor(factor)}); });
-    check_holds(rate, "w.1: learning_rate_factor is " + value);
+    check_holds(rate, {"w.1: learning_rate_factor is " + value});
     const std::string decay = refusal<ConfigurationError>(
         [&] { trainer_with({parameters_named("w.1").weight_decay_factor(factor)}); });
-    check_holds(decay, "w.1: weight_decay_factor is " + value);
+    check_holds(decay, {"w.1: weight_decay_factor is " + value});
   }
 }
 
