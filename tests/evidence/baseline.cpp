@@ -79,6 +79,40 @@ BOOST_AUTO_TEST_CASE(the_same_policy_gives_the_baseline_bit_for_bit_through_a_fi
   }
 }
 
+BOOST_AUTO_TEST_CASE(files_of_this_format_have_this_text) {
+  const auto sketch = [](double norm) {
+    TensorSketch result{.norm = norm};
+    for (double& product : result.products) product = norm += 0.25;
+    return result;
+  };
+  Baseline baseline;
+  baseline.policy = "float32";
+  baseline.optimizer = "AdamW";
+  baseline.seed = 5;
+  baseline.parameters = {"w [2]"};
+  baseline.first_weights = {sketch(1)};
+  baseline.steps = {{.outcome = Outcome::applied,
+                     .loss = 0.5,
+                     .gradient_norm = 3.0,
+                     .update_number = 1,
+                     .gradients = {sketch(2)},
+                     .weights = {sketch(3)}}};
+  baseline.predictions = {{0.25f, -1.0f}, {2.0f}};
+  const test::TemporaryFolder folder;
+  save_baseline(folder / "baseline.json", baseline);
+  std::ifstream file(folder / "baseline.json");
+  std::string text, line;
+  while (std::getline(file, line)) text += line.substr(line.find_first_not_of(' '));
+  BOOST_TEST(
+      text ==
+      R"({"format": "halfstep baseline 1","policy": "float32","optimizer": "AdamW","seed": 5,"parameters": ["w [2]"],)"
+      R"("first_weights": [{"norm": 1.0,"products": [1.25,1.5,1.75,2.0,2.25,2.5,2.75,3.0]}],)"
+      R"("steps": [{"loss": 0.5,"gradient_norm": 3.0,"update_number": 1,)"
+      R"("gradients": [{"norm": 2.0,"products": [2.25,2.5,2.75,3.0,3.25,3.5,3.75,4.0]}],)"
+      R"("weights": [{"norm": 3.0,"products": [3.25,3.5,3.75,4.0,4.25,4.5,4.75,5.0]}]}],)"
+      R"("predictions": [[0.25,-1.0],[2.0]]})");
+}
+
 BOOST_AUTO_TEST_CASE(recording_changes_no_bit_of_the_training) {
   Trained<Float32Policy> plain(model(), optimizer(), {.clip_norm = 1.0f, .seed = seed});
   for (const Points& batch : batches()) plain.step(batch);
@@ -182,6 +216,20 @@ BOOST_AUTO_TEST_CASE(runs_that_cannot_be_compared_and_files_that_hold_no_baselin
   BOOST_TEST(holds(test::refusal<Error>([&] { load_baseline(folder / "other.json"); }), "another"));
   std::ofstream(folder / "torn.json") << "{\"format\": \"halfst";
   test::refusal<Error>([&] { load_baseline(folder / "torn.json"); });
+
+  // What would be a baseline but for one value: a list of another kind, or of another length.
+  const auto message_with = [&](auto edit) {
+    nlohmann::ordered_json json(baseline);
+    edit(json);
+    std::ofstream(folder / "edited.json") << json;
+    return test::refusal<Error>([&] { load_baseline(folder / "edited.json"); });
+  };
+  const std::string no_list = message_with([](auto& json) { json["steps"] = nlohmann::ordered_json::object(); });
+  BOOST_TEST(holds(no_list, "\"steps\" is no list, but object"), no_list);
+  const std::string no_inner_list = message_with([](auto& json) { json["predictions"][1] = 7; });
+  BOOST_TEST(holds(no_inner_list, "an element of \"predictions\" is no list, but number"), no_inner_list);
+  const std::string surplus = message_with([](auto& json) { json["first_weights"][0]["products"].push_back(0.5); });
+  BOOST_TEST(holds(surplus, "a tensor has 9 products, not 8"), surplus);
 }
 
 BOOST_AUTO_TEST_CASE(predictions_that_would_not_be_held_against_the_baselines_are_refused) {

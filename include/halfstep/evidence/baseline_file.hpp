@@ -26,18 +26,21 @@ nlohmann::ordered_json json_list(const std::vector<T>& values) {
   for (const T& value : values) list.push_back(nlohmann::ordered_json(value));
   return list;
 }
-inline const nlohmann::ordered_json& json_field(const nlohmann::ordered_json& json, const std::string& name) {
-  return json.at(name);
-}
+/// `what`: the name of what is read, for a refusal.
 template <class T>
-void read_json(const nlohmann::ordered_json& json, T& value) {
+void read_json(const nlohmann::ordered_json& json, const std::string& /*what*/, T& value) {
   value = json.get<T>();
 }
 template <class T>
-void read_json(const nlohmann::ordered_json& json, std::vector<T>& values) {
-  if (!json.is_array()) throw Error("a list is " + json.dump());
+void read_json(const nlohmann::ordered_json& json, const std::string& what, std::vector<T>& values) {
+  if (!json.is_array()) throw Error(what + " is no list, but " + json.type_name());
+  const std::string of_element = "an element of " + what;
   values.clear();
-  for (const nlohmann::ordered_json& element : json) read_json(element, values.emplace_back());
+  for (const nlohmann::ordered_json& element : json) read_json(element, of_element, values.emplace_back());
+}
+template <class T>
+void read_field(const nlohmann::ordered_json& json, const std::string& name, T& value) {
+  read_json(json.at(name), '"' + name + '"', value);
 }
 
 }  // namespace detail
@@ -49,9 +52,9 @@ inline void to_json(nlohmann::ordered_json& json, const TensorSketch& sketch) {
   for (const double product : sketch.products) json["products"].push_back(nlohmann::ordered_json(product));
 }
 inline void from_json(const nlohmann::ordered_json& json, TensorSketch& sketch) {
-  detail::read_json(detail::json_field(json, "norm"), sketch.norm);
+  detail::read_field(json, "norm", sketch.norm);
   std::vector<double> products;
-  detail::read_json(detail::json_field(json, "products"), products);
+  detail::read_field(json, "products", products);
   if (products.size() != sketch.products.size()) {
     throw Error("a tensor has " + std::to_string(products.size()) + " products, not " +
                 std::to_string(sketch.products.size()));
@@ -70,11 +73,11 @@ inline void to_json(nlohmann::ordered_json& json, const BaselineStep& step) {
 }
 inline void from_json(const nlohmann::ordered_json& json, BaselineStep& step) {
   step.outcome = Outcome::applied;
-  detail::read_json(detail::json_field(json, "loss"), step.loss);
-  detail::read_json(detail::json_field(json, "gradient_norm"), step.gradient_norm);
-  detail::read_json(detail::json_field(json, "update_number"), step.update_number);
-  detail::read_json(detail::json_field(json, "gradients"), step.gradients);
-  detail::read_json(detail::json_field(json, "weights"), step.weights);
+  detail::read_field(json, "loss", step.loss);
+  detail::read_field(json, "gradient_norm", step.gradient_norm);
+  detail::read_field(json, "update_number", step.update_number);
+  detail::read_field(json, "gradients", step.gradients);
+  detail::read_field(json, "weights", step.weights);
 }
 
 inline void to_json(nlohmann::ordered_json& json, const Baseline& baseline) {
@@ -90,17 +93,17 @@ inline void to_json(nlohmann::ordered_json& json, const Baseline& baseline) {
   for (const auto& prediction : baseline.predictions) json["predictions"].push_back(detail::json_list(prediction));
 }
 inline void from_json(const nlohmann::ordered_json& json, Baseline& baseline) {
-  const auto& format = detail::json_field(json, "format");
+  const auto& format = json.at(std::string("format"));
   if (!format.is_string() || format.get_ref<const std::string&>() != detail::baseline_format) {
     throw Error("\"format\" is " + format.dump());
   }
-  detail::read_json(detail::json_field(json, "policy"), baseline.policy);
-  detail::read_json(detail::json_field(json, "optimizer"), baseline.optimizer);
-  detail::read_json(detail::json_field(json, "seed"), baseline.seed);
-  detail::read_json(detail::json_field(json, "parameters"), baseline.parameters);
-  detail::read_json(detail::json_field(json, "first_weights"), baseline.first_weights);
-  detail::read_json(detail::json_field(json, "steps"), baseline.steps);
-  detail::read_json(detail::json_field(json, "predictions"), baseline.predictions);
+  detail::read_field(json, "policy", baseline.policy);
+  detail::read_field(json, "optimizer", baseline.optimizer);
+  detail::read_field(json, "seed", baseline.seed);
+  detail::read_field(json, "parameters", baseline.parameters);
+  detail::read_field(json, "first_weights", baseline.first_weights);
+  detail::read_field(json, "steps", baseline.steps);
+  detail::read_field(json, "predictions", baseline.predictions);
   if (baseline.first_weights.size() != baseline.parameters.size()) {
     throw Error("there are not as many first weights as parameters");
   }
