@@ -149,6 +149,11 @@ BOOST_AUTO_TEST_CASE(a_state_that_no_run_can_have_come_to_is_refused) {
   refused(trainer, edited(large, "\"update_number\":1", "\"update_number\":3"), {"counters contradict"});
   refused(trainer, edited(file, "\"format\":1", "\"format\":2"), {"format 2", "newer halfstep"});
   refused(trainer, edited(file, "\"attempts\"", "\"tries\""), {"attempts"});
+  const std::string unreadable = "training state cannot be read";
+  refused(trainer, edited(file, "\"AdamW\"", "7"), {unreadable, "type must be string, but is number"});
+  refused(trainer, edited(file, "\"0x1p+16\"", "65536"), {unreadable, "type must be string, but is number"});
+  refused(trainer, edited(file, "\"attempts\":1", "\"attempts\":\"1\""),
+          {unreadable, "type must be number, but is string"});
   StateFile without = file;
   without.metadata.clear();
   refused(trainer, without, {"no training state", "load_weights"});

@@ -65,7 +65,7 @@ inline std::string exact_text(double value) {
 }
 
 inline double exact_number(const nlohmann::json& json) {
-  const auto& text = json.get_ref<const std::string&>();
+  const auto text = json.get<std::string>();
   std::string digits = text;
   const std::size_t sign = digits.starts_with('-') ? 1 : 0;
   auto format = std::chars_format::general;
@@ -98,15 +98,17 @@ inline nlohmann::json to_json(const LoaderPosition& position) {
   return document;
 }
 
-inline const nlohmann::json& json_field(const nlohmann::json& document, const std::string& name) { return document.at(name); }
+inline const nlohmann::json& json_field(const nlohmann::json& document, const std::string& name) {
+  return document.at(name);
+}
 inline std::int64_t json_integer(const nlohmann::json& document, const std::string& name) {
   return json_field(document, name).get<std::int64_t>();
 }
 inline std::uint64_t json_natural(const nlohmann::json& document, const std::string& name) {
   return json_field(document, name).get<std::uint64_t>();
 }
-inline const std::string& json_text(const nlohmann::json& document, const std::string& name) {
-  return json_field(document, name).get_ref<const std::string&>();
+inline std::string json_text(const nlohmann::json& document, const std::string& name) {
+  return json_field(document, name).get<std::string>();
 }
 
 inline LoaderPosition loader_position(const nlohmann::json& document) {
