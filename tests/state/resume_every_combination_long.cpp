@@ -1,13 +1,16 @@
 #include <boost/test/unit_test.hpp>
 #include <tuple>
 
-#include "support/resumed_run.hpp"
+#include "state/resumed_run.hpp"
 
 using namespace halfstep;
 using namespace halfstep::test;
 
-using Policies = std::tuple<Float32Policy, BFloat16Policy, HighScale, Advancing<Float32Policy>, Advancing<BFloat16Policy>,
-                            Advancing<HighScale>>;
+struct HighScale : Float16ScaledPolicy {
+  static constexpr DynamicScaler scaler = high_scale;
+};
+using Policies = std::tuple<Float32Policy, BFloat16Policy, HighScale, Advancing<Float32Policy>,
+                            Advancing<BFloat16Policy>, Advancing<HighScale>>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_run_resumes_exactly_with_every_optimizer_and_schedule, Policy, Policies) {
   for (const Schedule& schedule : schedules) {

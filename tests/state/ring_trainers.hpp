@@ -19,16 +19,13 @@ struct Advancing : Policy {
 };
 /// Overflows at first: some windows are skipped for their gradients before the first is applied.
 inline constexpr DynamicScaler high_scale{.initial_scale = 0x1p30f, .growth_interval = 5, .hysteresis = 2};
-struct HighScale : Float16ScaledPolicy {
-  static constexpr DynamicScaler scaler = high_scale;
-};
 
-/// In float16, with the scaler that a test chooses.
+using RingInFloat16 = Trainer<RingModel, AdamW, Float16ScaledPolicy>;
+/// With the scaler that a test chooses.
 using RingInHalf = Trainer<RingModel, AdamW, ChosenScalerPolicy>;
 using RingInBFloat16 = Trainer<RingModel, AdamW, BFloat16Policy>;
 using RingInFloat = Trainer<RingModel, Adam, Float32Policy>;
-using RingWithMomentum = Trainer<RingModel, SGD, Advancing<Float32Policy>>;
-using HalfRingWithMomentum = Trainer<RingModel, SGD, Advancing<HighScale>>;
+using RingWithMomentum = Trainer<RingModel, SGD, Advancing<ChosenScalerPolicy>>;
 
 inline Rings::Batch first_samples(int count) {
   const Rings data;
