@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "evidence/diagnosed_models.hpp"
+#include "support/each_policy.hpp"
 
 BOOST_AUTO_TEST_SUITE(diagnose_tests)
 
@@ -128,7 +129,7 @@ void check_named(const Diagnosis& diagnosis, const Planter& planter, std::int64_
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_bad_value_planted_anywhere_is_the_one_that_is_named) {
-  under_each_policy([]<class Policy>(Policy) {
+  under_each<Float32Policy, HalfPolicy, BFloat16Policy>([]<class Policy>(Policy) {
     const Points points(5, 4, 3);
     std::int64_t count = 0;
     {
@@ -175,7 +176,7 @@ std::vector<Points> two_good_and_one_bad() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_is_looked_at_has_the_bits_of_the_window_that_failed) {
-  under_each_policy([]<class Policy>(Policy) {
+  under_each<Float32Policy, HalfPolicy, BFloat16Policy>([]<class Policy>(Policy) {
     const std::vector<Points> batches = two_good_and_one_bad();
     auto trainer = every_trainer<Policy>();
     trainer.step(batches[0]);
@@ -223,11 +224,11 @@ BOOST_AUTO_TEST_CASE(what_is_looked_at_has_the_bits_of_the_window_that_failed) {
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_diagnosed_has_the_bits_of_one_that_is_not) {
-  under_each_policy([]<class Policy>(Policy) {
+  under_each<Float32Policy, HalfPolicy, BFloat16Policy>([]<class Policy>(Policy) {
     const std::vector<Points> batches = two_good_and_one_bad();
     const auto run = [&](bool diagnoses) {
       DiagnosedTrainer<Policy> trainer(EveryOperation{}, {.learning_rate = 1e-2f, .momentum = 0.9f},
-                                   {.clip_norm = 1.0f, .seed = 5});
+                                       {.clip_norm = 1.0f, .seed = 5});
       trainer.diagnose_skips(diagnoses);
       std::vector<double> numbers;
       int skips = 0;
@@ -321,7 +322,7 @@ std::vector<float> check_one_object(const DiagnosedModel& model, const std::vect
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(micro_batches_that_come_in_one_object_are_diagnosed_as_those_that_are_kept) {
-  under_each_policy([]<class Policy>(Policy) {
+  under_each<Float32Policy, HalfPolicy, BFloat16Policy>([]<class Policy>(Policy) {
     const std::vector<Points> batches = two_good_and_one_bad();
     const Points &good = batches[0], &bad = batches[1], &short_one = batches[2];
     Points large = short_one;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "evidence/diagnosed_models.hpp"
+#include "support/each_policy.hpp"
 #include "support/sanitizers.hpp"
 
 BOOST_AUTO_TEST_SUITE(diagnose_operations_tests)
@@ -108,7 +109,7 @@ std::map<Place, int> plant_everywhere(const DiagnosedModel& model, const Batch& 
 using namespace diagnose_operations_test;
 
 BOOST_AUTO_TEST_CASE(a_bad_value_planted_in_a_language_model_is_the_one_that_is_named) {
-  under_each_policy([]<class Policy>(Policy) {
+  under_each<Float32Policy, HalfPolicy, BFloat16Policy>([]<class Policy>(Policy) {
     auto planted = plant_everywhere<Policy>(LanguageModel(), Text());
     BOOST_TEST(planted[Place::activation] > 15 * planted_each);
     BOOST_TEST(planted[Place::activation_gradient] > 15 * planted_each);
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_bad_value_planted_in_a_language_model_is_the_one_that_is_
 }
 
 BOOST_AUTO_TEST_CASE(so_it_is_in_a_model_whose_head_computes_the_loss) {
-  under_each_policy([]<class Policy>(Policy) {
+  under_each<Float32Policy, HalfPolicy, BFloat16Policy>([]<class Policy>(Policy) {
     auto planted = plant_everywhere<Policy>(TiedModel(), Text());
     BOOST_TEST(planted[Place::activation] >= planted_each * 3);
     BOOST_TEST(planted[Place::activation_gradient] >= planted_each * 3);
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(so_it_is_in_a_model_whose_head_computes_the_loss) {
 }
 
 BOOST_AUTO_TEST_CASE(and_in_one_of_convolutions_and_pooling) {
-  under_each_policy([]<class Policy>(Policy) {
+  under_each<Float32Policy, HalfPolicy, BFloat16Policy>([]<class Policy>(Policy) {
     auto planted = plant_everywhere<Policy>(ImageModel(), Images());
     BOOST_TEST(planted[Place::activation] >= planted_each * 5);
     BOOST_TEST(planted[Place::activation_gradient] >= planted_each * 5);

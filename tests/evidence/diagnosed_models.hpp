@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -30,14 +29,6 @@ struct HalfPolicy : ChosenScalerPolicy {
   static constexpr std::string_view name = "float16 <chosen>";
   static constexpr std::int64_t stop_after_skips = 40;
 };
-
-/// A check that every policy must pass.
-template <class Check>
-void under_each_policy(const Check& check) {
-  BOOST_TEST_CONTEXT("float32") check(Float32Policy());
-  BOOST_TEST_CONTEXT("bfloat16") check(BFloat16Policy());
-  BOOST_TEST_CONTEXT("float16") check(HalfPolicy());
-}
 
 /// The operations of a classifier, some of them twice, one layer in float.
 struct EveryOperation {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "golden/golden.hpp"
+#include "support/each_policy.hpp"
 #include "support/tape.hpp"
 
 namespace halfstep::test {
@@ -68,14 +69,6 @@ struct Golden {
                (std::max)(smallest_rounding<Stored>, absolute / roundings));
   }
 };
-
-/// A check that every policy must pass.
-template <class Check>
-void under_each_policy(const Check& check) {
-  BOOST_TEST_CONTEXT("float32") check(Float32Policy());
-  BOOST_TEST_CONTEXT("float16") check(Float16ScaledPolicy());
-  BOOST_TEST_CONTEXT("bfloat16") check(BFloat16Policy());
-}
 
 // Both compute in float and round once: where a float ends up near the middle between two numbers of T, they
 // may take neighbours, which are two roundings apart. In float32 the functions themselves differ by a few
