@@ -132,7 +132,7 @@ Measured measured(const Points& points, const Sizes& size) {
 void check(Measured (*measure)(const Points&, const Sizes&), const Sizes& size, double unit) {
   const Points points(size.rows, size.features, size.classes, 3);
   // At the first scale, 65536, a single sample that is altogether wrong overflows, as it should.
-  choose_scaler({.initial_scale = 1024});
+  const ScalerChoice scaler({.initial_scale = 1024});
   const auto [weights, gradients, measured_norm, report] = measure(points, size);
   BOOST_REQUIRE(report.applied());
 

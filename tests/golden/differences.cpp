@@ -50,10 +50,6 @@ Trainer<GivenGradients, Optimizer, Policy> weights(std::size_t count,
 }
 GivenBatch gradient_of(float g, std::int64_t count = 1) { return {{{g}}, count}; }
 
-struct Restore {
-  ~Restore() { choose_scaler({}); }
-};
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(finite_gradients_never_have_an_infinite_norm) {
@@ -92,8 +88,7 @@ struct SumOfInputs {
 BOOST_AUTO_TEST_CASE(gradients_are_checked_after_they_were_unscaled) {
   BOOST_TEST(pytorchs("weight_where_unscaling_overflows") == -infinity);
 
-  const Restore after;
-  choose_scaler({.initial_scale = 0x1p-10f});
+  const ScalerChoice scaler({.initial_scale = 0x1p-10f});
   using Model = SumOfInputs<ComputeIn<float, Linear>>;
   Trainer<Model, SGD, ChosenScalerPolicy> trainer(Model{}, {.learning_rate = 1.0});
   trainer.write_parameter("layer.weight", std::vector<float>{0.0f});
@@ -283,8 +278,7 @@ BOOST_AUTO_TEST_CASE(the_backward_pass_starts_from_a_power_of_two_below_the_mean
              0.001f);  // in float16: finite
 
   // Of three samples the divisor is two: 1024 / 2 * 150 is over 65504, one scale lower is not.
-  const Restore after;
-  choose_scaler({.initial_scale = 1024});
+  const ScalerChoice scaler({.initial_scale = 1024});
   auto trainer = weights(1, SGD{.learning_rate = 1.0}, infinity, true);
   BOOST_TEST((trainer.step(gradient_of(150.0f, 3)).report().skip_cause == SkipCause::gradient));
   BOOST_TEST(trainer.step(gradient_of(150.0f, 3)).report().applied());
