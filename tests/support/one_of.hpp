@@ -1,16 +1,18 @@
 #pragma once
 
+#include <concepts>
 #include <variant>
 
 #include <halfstep/nn/variable.hpp>
 
 namespace halfstep::test {
 
-/// One of several models, chosen when the test runs: they share a type of trainer, and what compiling it costs. The loss
-/// of another model's batch has no sum, which a trainer refuses.
+/// One of several models, chosen when the test runs: they share a type of trainer, and what compiling it costs. The
+/// loss of another model's batch has no sum, which a trainer refuses.
 template <class... Models>
 struct OneOf {
   template <class Model>
+  requires(std::same_as<Model, Models> || ...)
   OneOf(const Model& model) : models(model) {}
 
   template <class Visitor>
