@@ -52,17 +52,21 @@ install_missing
 
 # Files are also read by the readers that people use: packages of Python's, installed while the tests build.
 has_readers() { [ -x "$(command -v "$1")" ] && "$1" -c 'import numpy, safetensors, tensorboard' >/dev/null 2>&1; }
+install_readers() {
+  python3 -m venv "$python"
+  timeout 120 "$python/bin/python3" -m pip install -q --no-compile --disable-pip-version-check --retries 0 --timeout 5 \
+    numpy safetensors tensorboard
+}
 installing=
 mkdir -p "$build"
 python=$(cd "$build" && pwd)/python
 if [ "${targets[0]}" = all ] && ! has_readers python3; then
-  if has_readers "$python/bin/python3"; then
-    cmake_options=(-D "HALFSTEP_PYTHON=$python/bin/python3" "${cmake_options[@]}")
-  elif python3 -m venv "$python" >/dev/null 2>&1; then
-    cmake_options=(-D "HALFSTEP_PYTHON=$python/bin/python3" "${cmake_options[@]}")
-    timeout 120 "$python/bin/python3" -m pip install -q --no-compile --disable-pip-version-check --retries 0 --timeout 5 \
-      numpy safetensors tensorboard >"$build/python.log" 2>&1 &
+  if ! has_readers "$python/bin/python3" && have_python_module ensurepip; then
+    (install_readers) >"$build/python.log" 2>&1 &
     installing=$!
+  fi
+  if [ -n "$installing" ] || has_readers "$python/bin/python3"; then
+    cmake_options=(-D "HALFSTEP_PYTHON=$python/bin/python3" "${cmake_options[@]}")
   fi
 fi
 
@@ -74,6 +78,7 @@ say "Building with $(nproc) jobs"
 cmake --build "$build" -j "$(nproc)" --target "${targets[@]}" || fail "The build failed: the first error above says where. Nothing was tested."
 if [ -n "$installing" ] && ! wait "$installing"; then
   say "No readers from Python: see $build/python.log. The tests state.python and evidence.python are skipped."
+  cmake -U HALFSTEP_PYTHON "$build" >/dev/null # the system's Python, which says that it has none
 fi
 
 say "Testing"
