@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(gradients_add_up_over_uses_of_a_layer_and_of_its_i
   check_close(both.second, sums, Tolerance{tolerance_of<T>.relative, tolerance_of<T>.relative}.over(2));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, FloatAnd16Bits) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
   using T = typename Policy::compute_type;
   const auto [one, two] = with_one_and_two_threads([] {
     Session<Policy, One<>> session(One<>{{8, 4, 3, {.stride = 2, .padding = 1}}});

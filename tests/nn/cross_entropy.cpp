@@ -155,9 +155,10 @@ BOOST_AUTO_TEST_CASE(a_batch_of_ignored_rows_counts_nothing) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(logits_read_by_two_losses_get_both_gradients) {
-  Session<Float16ScaledPolicy> session;
-  Watched<float16> x({3, 4}, random_numbers(12, -1.0f, 1.0f));
+BOOST_AUTO_TEST_CASE_TEMPLATE(logits_read_by_two_losses_get_both_gradients, Policy, FloatAnd16Bits) {
+  using T = typename Policy::compute_type;
+  Session<Policy> session;
+  Watched<T> x({3, 4}, random_numbers(12, -1.0f, 1.0f));
   const std::vector<std::int64_t> first{0, 1, -100}, second{3, -100, 2};
   const auto input = watch(session.tape, x);
   const Loss one = cross_entropy(session.tape, input, view(first));
@@ -166,7 +167,7 @@ BOOST_AUTO_TEST_CASE(logits_read_by_two_losses_get_both_gradients) {
   auto expected = reference_gradient(x.exact(), first, 4, 0, -100);
   const auto other = reference_gradient(x.exact(), second, 4, 0, -100);
   for (std::size_t i = 0; i < 12; ++i) expected[i] += other[i];
-  check_close(x.gradient, expected, float16_tolerance.over(2));
+  check_close(x.gradient, expected, tolerance_of<T>.over(2));
 }
 
 BOOST_AUTO_TEST_CASE(labels_of_every_integer_type_mean_the_same) {
@@ -197,11 +198,11 @@ BOOST_AUTO_TEST_CASE(inference_gives_the_loss_and_records_nothing) {
   check_close(floats(loss.sum.value()), std::vector<double>{std::log(1 + std::exp(1.0))}, float_tolerance);
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
   const auto labels = some_labels(20011, 10, true);
   const auto [one, two] = with_one_and_two_threads([&] {
-    Session<Float16ScaledPolicy> session;
-    Watched<float16> x({20011, 10}, random_numbers(200110, -3.0f, 3.0f));
+    Session<Policy> session;
+    Watched<typename Policy::compute_type> x({20011, 10}, random_numbers(200110, -3.0f, 3.0f));
     const Loss loss =
         cross_entropy(session.tape, watch(session.tape, x), view(labels), {.label_smoothing = 0.1f});
     session.backward(loss.sum);

@@ -33,6 +33,7 @@ constexpr auto apply_gelu = [](auto& tape, const auto& x) { return gelu(tape, x)
 constexpr auto apply_tanh_gelu = [](auto& tape, const auto& x) {
   return gelu(tape, x, GeluApproximation::tanh);
 };
+constexpr auto apply_cast = [](auto& tape, const auto& x) { return cast<float16>(tape, x); };
 
 struct Exact {
   std::vector<double> y, dx;
@@ -47,8 +48,8 @@ struct Exact {
 };
 
 /// An operation, whose name need not take part in the types of tests.
-template <class Policy, class T = typename Policy::compute_type>
-using Operation = Variable<T>(Tape<Policy, Host>&, const Variable<T>&);
+template <class Policy, class Result = typename Policy::compute_type>
+using Operation = Variable<Result>(Tape<Policy, Host>&, const Variable<typename Policy::compute_type>&);
 
 /// Results and gradients of y = f(x) for each element, dy given.
 template <class Policy>
@@ -67,13 +68,14 @@ void check_function(Operation<Policy>* apply, double (*function)(double)) {
   }
 }
 
-template <class Apply>
-void check_shared_input(const Apply& apply) {
+template <class Policy, class Result = typename Policy::compute_type>
+void check_shared_input(std::type_identity_t<Operation<Policy, Result>>* apply) {
+  using T = typename Policy::compute_type;
   const auto dy = std::vector<float>{1.0f, -0.5f, 0.25f, 2.0f},
              other = std::vector<float>{0.5f, 1.0f, 1.0f, -4.0f};
   const auto gradient = [&](const std::vector<std::vector<float>>& weights) {
-    Session<Float16ScaledPolicy> session;
-    Watched<float16> x({4}, {-1.5f, -0.25f, 0.5f, 2.0f});
+    Session<Policy> session;
+    Watched<T> x({4}, {-1.5f, -0.25f, 0.5f, 2.0f});
     const auto input = watch(session.tape, x);
     auto loss = weighted_sum(session.tape, apply(session.tape, input), weights[0]);
     if (weights.size() > 1) {
@@ -86,14 +88,14 @@ void check_shared_input(const Apply& apply) {
   std::vector<double> sum;
   for (std::size_t i = 0; i < 4; ++i)
     sum.push_back(static_cast<double>(one[i]) + static_cast<double>(two[i]));
-  check_close(both, sum, float16_tolerance);
+  check_close(both, sum, tolerance_of<T>);
 }
 
-template <class Apply>
-void check_threads(const Apply& apply) {
+template <class Policy, class Result = typename Policy::compute_type>
+void check_threads(std::type_identity_t<Operation<Policy, Result>>* apply) {
   const auto [one, two] = with_one_and_two_threads([&] {
-    Session<Float16ScaledPolicy> session;
-    Watched<float16> x({100003}, random_numbers(100003, -6.0f, 6.0f));
+    Session<Policy> session;
+    Watched<typename Policy::compute_type> x({100003}, random_numbers(100003, -6.0f, 6.0f));
     const auto dy = random_numbers(100003, -1.0f, 1.0f, 3);
     const auto y = apply(session.tape, watch(session.tape, x));
     session.backward(weighted_sum(session.tape, y, dy));
@@ -110,18 +112,18 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(results_and_gradients_match_float64, Policy, AllPo
   check_function<Policy>(apply_tanh_gelu, tanh_gelu);
 }
 
-BOOST_AUTO_TEST_CASE(an_input_read_twice_gets_both_gradients) {
-  check_shared_input(apply_relu);
-  check_shared_input(apply_gelu);
-  check_shared_input(apply_tanh_gelu);
-  check_shared_input([](auto& tape, const auto& x) { return cast<bfloat16>(tape, x); });
+BOOST_AUTO_TEST_CASE_TEMPLATE(an_input_read_twice_gets_both_gradients, Policy, FloatAnd16Bits) {
+  check_shared_input<Policy>(apply_relu);
+  check_shared_input<Policy>(apply_gelu);
+  check_shared_input<Policy>(apply_tanh_gelu);
+  check_shared_input<Policy, float16>(apply_cast);
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
-  check_threads(apply_relu);
-  check_threads(apply_gelu);
-  check_threads(apply_tanh_gelu);
-  check_threads([](auto& tape, const auto& x) { return cast<bfloat16>(tape, x); });
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
+  check_threads<Policy>(apply_relu);
+  check_threads<Policy>(apply_gelu);
+  check_threads<Policy>(apply_tanh_gelu);
+  check_threads<Policy, float16>(apply_cast);
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(large_inputs_saturate_and_their_gradients_stay_finite, Policy, AllPolicies) {

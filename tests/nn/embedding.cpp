@@ -34,6 +34,8 @@ struct OneTable {
 struct EmbeddingsInBFloat16 : BFloat16Policy {
   using in_compute_type = operation::List<operation::Embedding>;
 };
+/// Rows are float under every policy of the library's own.
+using FloatAndBFloat16Rows = std::tuple<Float32Policy, EmbeddingsInBFloat16>;
 
 const std::vector<std::int32_t> few{4, 0, 4, 2};
 
@@ -158,10 +160,10 @@ BOOST_AUTO_TEST_CASE(a_policy_or_a_layer_looks_up_in_another_type) {
       std::is_same_v<decltype(std::declval<const InFloat16&>()(session.tape, tokens)), Variable<float16>>);
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, FloatAndBFloat16Rows) {
   const auto tokens = many_tokens(900, 30);
   const auto [one, two] = with_one_and_two_threads([&] {
-    Session<Float16ScaledPolicy, OneTable<>> session(OneTable<>{Embedding{30, 133}});
+    Session<Policy, OneTable<>> session(OneTable<>{Embedding{30, 133}});
     const Tensor<const std::uint8_t> ids(tokens.data(), {9, 100});
     const auto y = add(session.tape, session.model.table(session.tape, ids),
                        session.model.table.rows(session.tape, 0, 1).value().reshaped({133}));

@@ -10,7 +10,6 @@
 #include <limits>
 #include <string>
 #include <string_view>
-#include <tuple>
 
 #include "support/refusal.hpp"
 #include "support/tape.hpp"
@@ -130,10 +129,12 @@ BOOST_AUTO_TEST_CASE(gradients_match_central_differences) {
               float_tolerance.over(rows));
 }
 
-BOOST_AUTO_TEST_CASE(hidden_values_and_a_weight_that_two_losses_read_get_both_gradients) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(hidden_values_and_a_weight_that_two_losses_read_get_both_gradients, Policy,
+                              FloatAnd16Bits) {
+  using T = typename Policy::compute_type;
   const auto run = [](int uses) {
-    Session<Float16ScaledPolicy, Head> session(head(7, 11));
-    Watched<float16> x({9, 7}, random_numbers(63, -1.0f, 1.0f));
+    Session<Policy, Head> session(head(7, 11));
+    Watched<T> x({9, 7}, random_numbers(63, -1.0f, 1.0f));
     const auto labels = some_labels(9, 11);
     const auto hidden = watch(session.tape, x);
     const auto use = [&] {
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(hidden_values_and_a_weight_that_two_losses_read_get_both_gr
   };
   auto twice = run(1);
   for (float& value : twice) value *= 2;
-  check_close(run(2), twice, float16_tolerance.over(9));
+  check_close(run(2), twice, tolerance_of<T>.over(9));
 }
 
 BOOST_AUTO_TEST_CASE(what_wants_no_gradient_gets_none) {
@@ -205,10 +206,8 @@ BOOST_AUTO_TEST_CASE(memory_holds_one_chunk_of_logits) {
   BOOST_TEST(bytes(0) == bytes(400));
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
-  const auto [one, two] = with_one_and_two_threads([] {
-    return results<BFloat16Policy>({150, 64}, 300, 50, 0.1f);
-  });
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
+  const auto [one, two] = with_one_and_two_threads([] { return results<Policy>({150, 64}, 300, 50, 0.1f); });
   BOOST_TEST((one == two));
 }
 

@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(a_batch_without_rows_gives_a_result_without_rows) {
   BOOST_TEST(test.session.gradient("layer.weight") == std::vector<float>(6, 0.0f));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, FloatAnd16Bits) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
   const auto [one, two] = with_one_and_two_threads([] {
     Case<Policy> test({817, 67}, 131, {});
     const auto y = test.forward();
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(inputs_of_another_width_are_refused_by_name_of_both_shapes)
   check_holds(refusal<ConfigurationError>([] { Linear(3, -1); }), {"Linear{3, -1}"});
 }
 
-BOOST_AUTO_TEST_CASE(one_layer_can_compute_in_float_whatever_the_policy) {
+BOOST_AUTO_TEST_CASE(one_layer_can_compute_in_float_under_a_policy_of_16_bits) {
   Session<Float16ScaledPolicy, OneLayer<ComputeIn<float, Linear>>> session;
   Watched<float16> x({2, 3}, random_numbers(6, -1.0f, 1.0f));
   const auto y = session.model.layer(session.tape, watch(session.tape, x));

@@ -96,11 +96,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_sum_counts_as_one_sample_and_stays_exact, Policy
   BOOST_TEST(*sum(session.tape, watch(session.tape, empty)).sum.data() == 0.0f);
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
   const auto t = random_numbers(100003, -2.0f, 2.0f, 5);
   const auto [one, two] = with_one_and_two_threads([&] {
-    Session<Float16ScaledPolicy> session;
-    Watched<float16> y({100003}, random_numbers(100003, -2.0f, 2.0f));
+    Session<Policy> session;
+    Watched<typename Policy::compute_type> y({100003}, random_numbers(100003, -2.0f, 2.0f));
     const auto input = watch(session.tape, y);
     const Loss error = mean_squared_error(session.tape, input, Tensor<const float>(t.data(), {100003}));
     const Loss plain = sum(session.tape, input);

@@ -136,11 +136,11 @@ BOOST_AUTO_TEST_CASE(a_gradient_is_added_to_what_came_before) {
   BOOST_TEST(x.gradient == (std::vector<float>{9, 10, 9, 9}));
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
   const auto [one, two] = with_one_and_two_threads([] {
-    Session<BFloat16Policy> session;
+    Session<Policy> session;
     auto& tape = session.tape;
-    Watched<bfloat16> x({3, 21, 17, 8}, random_numbers(3 * 21 * 17 * 8, -1.0f, 1.0f));
+    Watched<typename Policy::compute_type> x({3, 21, 17, 8}, random_numbers(3 * 21 * 17 * 8, -1.0f, 1.0f));
     const auto y = average_pool2d(tape, max_pool2d(tape, watch(tape, x), 3, {.stride = 1, .padding = 1}), 3,
                                   {.stride = 2});
     session.backward(weighted_sum(tape, y, random_numbers(y.size(), -1.0f, 1.0f, 3)));

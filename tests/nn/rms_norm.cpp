@@ -43,8 +43,8 @@ BOOST_AUTO_TEST_CASE(gradients_add_up_within_a_window_and_frozen_weights_get_non
   check_norm_windows(RmsNorm{6});
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
-  check_norm_threads<NormsInFloat16>(RmsNorm{131});
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, NormThreadPolicies) {
+  check_norm_threads<Policy>(RmsNorm{131});
 }
 
 BOOST_AUTO_TEST_CASE(norms_are_float_unless_the_policy_or_the_layer_says_otherwise) {

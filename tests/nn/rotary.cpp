@@ -113,10 +113,10 @@ BOOST_AUTO_TEST_CASE(an_input_read_twice_gets_both_gradients) {
   check_close(x.gradient, expected, float16_tolerance);
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
   const auto [one, two] = with_one_and_two_threads([] {
-    Session<Float16ScaledPolicy> session;
-    Watched<float16> x({3, 150, 96}, random_numbers(3 * 150 * 96, -1.0f, 1.0f));
+    Session<Policy> session;
+    Watched<typename Policy::compute_type> x({3, 150, 96}, random_numbers(3 * 150 * 96, -1.0f, 1.0f));
     const auto y = rotary(session.tape, watch(session.tape, x), {.head_width = 32});
     session.backward(weighted_sum(session.tape, y, random_numbers(y.size(), -1.0f, 1.0f, 3)));
     return std::pair(floats(y.value()), x.gradient);

@@ -101,10 +101,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(large_inputs_saturate_and_their_gradients_stay_fin
   BOOST_TEST(is_nan(silu(session.tape, watch(session.tape, nan)).value()[0]));
 }
 
-BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_the_number_of_threads) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bits_do_not_depend_on_the_number_of_threads, Policy, ThreadPolicies) {
   const auto [one, two] = with_one_and_two_threads([] {
-    Session<Float16ScaledPolicy> session;
-    Watched<float16> gate({90001}, random_numbers(90001, -6.0f, 6.0f)),
+    Session<Policy> session;
+    Watched<typename Policy::compute_type> gate({90001}, random_numbers(90001, -6.0f, 6.0f)),
         up({90001}, random_numbers(90001, -1.0f, 1.0f, 2));
     const auto y =
         swiglu(session.tape, silu(session.tape, watch(session.tape, gate)), watch(session.tape, up));

@@ -23,6 +23,8 @@ struct NormsInFloat16 : Float16ScaledPolicy {
   using in_compute_type = operation::List<operation::Normalization>;
 };
 using NormPolicies = std::tuple<Float32Policy, BFloat16Policy, NormsInFloat16>;
+using NormThreadPolicies = std::conditional_t<under_sanitizers, std::tuple<NormsInFloat16>,
+                                              std::tuple<Float32Policy, NormsInFloat16>>;
 
 /// LayerNorm does, RmsNorm does not.
 template <class Layer>

@@ -9,8 +9,11 @@
 #include <halfstep/policy.hpp>
 #include <random>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "support/sanitizers.hpp"
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -24,6 +27,8 @@ using AllPolicies = std::tuple<Float32Policy, BFloat16Policy, Float16ScaledPolic
 /// bits take the same way through the code. Tests of what is recorded, and for whom, do with one of them.
 using FloatAnd16Bits = std::tuple<Float32Policy, BFloat16Policy>;
 using Only16Bits = std::tuple<BFloat16Policy, Float16ScaledPolicy>;
+/// For tests of threads, which compute much: the accesses that sanitizers check are the same in both types.
+using ThreadPolicies = std::conditional_t<under_sanitizers, std::tuple<BFloat16Policy>, FloatAnd16Bits>;
 
 /// A model without layers, for operations that need none.
 struct NoLayers {
