@@ -10,7 +10,8 @@ using namespace halfstep;
 
 BOOST_AUTO_TEST_CASE(chunks_cover_every_segment_once_in_order_and_cross_none) {
   const std::int64_t chunk = compute::chunk_size;
-  const std::vector<compute::Segment> segments{{0, 1}, {64, 2 * chunk}, {64 + 2 * chunk, 0}, {128 + 2 * chunk, chunk + 1}};
+  const std::vector<compute::Segment> segments{
+      {0, 1}, {64, 2 * chunk}, {64 + 2 * chunk, 0}, {128 + 2 * chunk, chunk + 1}};
   const auto chunks = compute::cut_into_chunks(segments);
   std::vector<std::int64_t> covered(segments.size(), 0);
   for (const compute::SegmentChunk& piece : chunks) {

@@ -45,7 +45,11 @@ void check_products(const MatmulShape& shape, const std::vector<Options>& option
     for (const auto& [biased, accumulate] : options) {
       const std::int64_t wrong =
           problem.count_wrong(biased, accumulate, [&](auto a, auto b, auto result, auto choice) {
-            portable ? portable_matmul(host, a, b, result, choice) : matmul(host, a, b, result, choice);
+            if (portable) {
+              portable_matmul(host, a, b, result, choice);
+            } else {
+              matmul(host, a, b, result, choice);
+            }
           });
       BOOST_TEST(wrong == 0, problem.text(biased, accumulate));
     }

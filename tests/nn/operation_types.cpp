@@ -68,9 +68,9 @@ struct Calls {
   static Variable<float> f();
   static Tensor<const std::int32_t> ids();
 
-  static constexpr std::array<Row, 20> rows() {
+  static constexpr auto rows() {
     using namespace operation;
-    return {{
+    return std::to_array<Row>({
         row<Policy, Matmul, decltype(std::declval<const Linear&>()(tape(), x()))>("Linear"),
         row<Policy, Matmul, decltype(std::declval<const halfstep::Embedding&>().project(tape(), x()))>(
             "embedding.project"),
@@ -104,7 +104,7 @@ struct Calls {
                         decltype(max_pool2d(tape(), f(), 2))>("max_pool2d", "its input"),
         row_of_any_type<Policy, AveragePool, decltype(average_pool2d(tape(), x(), 2)),
                         decltype(average_pool2d(tape(), f(), 2))>("average_pool2d", "its input"),
-    }};
+    });
   }
 };
 

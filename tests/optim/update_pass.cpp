@@ -92,8 +92,8 @@ std::uint32_t bits(Compute value) {
   return detail::bits_of(static_cast<float>(value));
 }
 
-/// The same bits. A compiler that has fused multiply-add uses it here or there as it likes: then up to the last two bits of
-/// what was added up.
+/// The same bits. A compiler that has fused multiply-add uses it here or there as it likes: then up to the
+/// last two bits of what was added up.
 bool same(float a, float b, [[maybe_unused]] float largest_term) {
 #if defined(__FMA__)
   return bits(a) == bits(b) || std::abs(a - b) <= 0x1p-22f * largest_term;

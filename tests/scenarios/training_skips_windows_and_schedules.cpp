@@ -5,7 +5,6 @@
 #include <halfstep/optim/sgd.hpp>
 #include <halfstep/trainer.hpp>
 #include <limits>
-#include <tuple>
 #include <vector>
 
 #include "support/given_gradients.hpp"
@@ -27,7 +26,9 @@ constexpr float few_units_at_one = 2.5e-7f;
 /// lr(k) = 1 - k slope.
 struct Falling {
   float slope = 0;
-  HALFSTEP_HOST_DEVICE float operator()(std::int64_t position) const { return 1 - slope * static_cast<float>(position); }
+  HALFSTEP_HOST_DEVICE float operator()(std::int64_t position) const {
+    return 1 - slope * static_cast<float>(position);
+  }
 };
 
 using Descent = BasicSGD<Falling>;
