@@ -107,7 +107,7 @@ inline std::int64_t json_integer(const nlohmann::json& document, const std::stri
 inline std::uint64_t json_natural(const nlohmann::json& document, const std::string& name) {
   return json_field(document, name).get<std::uint64_t>();
 }
-inline std::string json_text(const nlohmann::json& document, const std::string& name) {
+inline std::string json_string(const nlohmann::json& document, const std::string& name) {
   return json_field(document, name).get<std::string>();
 }
 
@@ -118,7 +118,7 @@ inline LoaderPosition loader_position(const nlohmann::json& document) {
   position.seed = json_natural(document, "seed");
   position.micro_batches = json_integer(document, "micro_batches");
   position.dataset_size = json_integer(document, "dataset_size");
-  position.dataset = json_text(document, "dataset");
+  position.dataset = json_string(document, "dataset");
   return position;
 }
 
@@ -174,12 +174,12 @@ inline TrainingState training_state(const nlohmann::json& document) {
                           ", this library reads up to " + std::to_string(TrainingState::newest_format) +
                           "; use a newer halfstep");
   }
-  state.library = json_text(document, "library");
+  state.library = json_string(document, "library");
   const auto& policy = json_field(document, "policy");
-  state.policy = json_text(policy, "name");
-  state.compute_type = json_text(policy, "compute_type");
-  state.scaler = json_text(policy, "scaler");
-  state.optimizer = json_text(document, "optimizer");
+  state.policy = json_string(policy, "name");
+  state.compute_type = json_string(policy, "compute_type");
+  state.scaler = json_string(policy, "scaler");
+  state.optimizer = json_string(document, "optimizer");
   const auto& scaler = json_field(document, "scaler");
   state.step.scaler.scale = exact_float(json_field(scaler, "scale"));
   state.step.scaler.growth_tracker = static_cast<std::int32_t>(json_integer(scaler, "growth_tracker"));
@@ -198,7 +198,7 @@ inline TrainingState training_state(const nlohmann::json& document) {
   if (user != document.end()) state.user = *user;
   const auto last_overflow = document.find("last_overflow");
   if (last_overflow != document.end()) {
-    state.last_overflow = {json_integer(*last_overflow, "attempt"), json_text(*last_overflow, "tensor"),
+    state.last_overflow = {json_integer(*last_overflow, "attempt"), json_string(*last_overflow, "tensor"),
                            json_integer(*last_overflow, "index"), exact_float(json_field(*last_overflow, "scale"))};
   }
   const auto window = document.find("window");
