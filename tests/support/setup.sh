@@ -65,7 +65,7 @@ need_toolchain() {
 need_example_libraries() {
   need have_header fmt/core.h libfmt-dev
   need have_header CLI/CLI.hpp libcli11-dev
-  want have_header pcre2.h libpcre2-dev
+  want have_header pcre2posix.h libpcre2-dev # pcre2.h cannot be read by itself
 }
 
 # Installs what need and want have noted. What is wanted but cannot be had costs speed or some checks, not the build.
