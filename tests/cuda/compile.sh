@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # compile.sh <folder> [all]: what a machine without a GPU can show of CUDA's own compiler. Builds by nvcc, for sm_80,
-# sm_90 and sm_100 in one go, one program, linked/, of
-#   - a trainer under each policy, with -rdc and without CUDA's 16-bit operators,
-#   - what trains of every example, of gpt under one policy, which has nearly every operation,
-#   - a C++ file;
+# sm_90 and sm_100 in one go, by linked/,
+#   - a program of a trainer under each policy, with -rdc and without CUDA's 16-bit operators, and a C++ file;
+#   - the kernels of every example, of gpt under one policy, which has nearly every operation;
 # or, with `all`, every example as its user builds it, under all of its policies. Sees that no kernel spills registers,
 # that 16-bit numbers are converted by the GPU's instructions, and that a program started without a GPU says so.
 set -euo pipefail
