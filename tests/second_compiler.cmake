@@ -15,7 +15,8 @@ if(NOT works EQUAL 0)
   if(HALFSTEP_SANITIZE)
     set(asan_files ${test_files})
     list(FILTER asan_files EXCLUDE REGEX "^examples/|_(long|fast_math).cpp$")
-    # What replaces the allocation functions leaves the sanitizers less to see than others that do the same.
+    # Who replaces the allocation functions takes from the sanitizers what they watch. What these files run, others run
+    # under them.
     foreach(file IN LISTS asan_files)
       file(STRINGS ${file} replaces REGEX "void\\* operator new|support/counted_allocations.hpp" LIMIT_COUNT 1)
       if(replaces)

@@ -51,6 +51,7 @@ if grep -q "bytes spill stores" "$log"; then
 fi
 rm "$log"
 [ -s "$folder/kernels.log" ] || fail "ptxas said nothing of any kernel"
+grep -q RotaryRows "$folder/kernels.log" || fail "ptxas said nothing of the kernels of the example gpt"
 
 "$nvcc" -std=c++20 -arch=compute_80 -ptx -I "$root/include" "$root/tests/cuda/linked/conversions.cu" \
   -o "$folder/conversions.ptx"
