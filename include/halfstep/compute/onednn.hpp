@@ -1,7 +1,5 @@
 #pragma once
 
-#if HALFSTEP_WITH_ONEDNN
-
 /// Products by oneDNN, versions 2 and 3. Included only where HALFSTEP_WITH_ONEDNN says that it is there.
 
 #include <algorithm>
@@ -11,9 +9,11 @@
 #include <halfstep/compute/matmul_tiles.hpp>
 #include <halfstep/compute/onednn_primitive.hpp>
 #include <halfstep/numeric/convert.hpp>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <type_traits>
+
+#if HALFSTEP_WITH_ONEDNN
+#include <oneapi/dnnl/dnnl.hpp>
 
 namespace halfstep::compute::detail {
 

@@ -1,15 +1,15 @@
 #pragma once
 
-#if HALFSTEP_WITH_ONEDNN
-
 #include <array>
 #include <cstdint>
 #include <halfstep/compute/matmul_options.hpp>
 #include <halfstep/compute/matmul_tiles.hpp>
 #include <memory>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <type_traits>
 #include <vector>
+
+#if HALFSTEP_WITH_ONEDNN
+#include <oneapi/dnnl/dnnl.hpp>
 
 namespace halfstep::compute::detail {
 
