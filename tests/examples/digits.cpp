@@ -10,6 +10,8 @@
 
 // The example as people run it: the program, its data, its JSON.
 
+BOOST_AUTO_TEST_SUITE(digits_tests)
+
 namespace {
 
 int run(const std::string& arguments) {
@@ -76,3 +78,5 @@ BOOST_AUTO_TEST_CASE(bad_options_and_missing_data_end_with_a_message_and_a_code)
   BOOST_TEST(run("--max-flips much 2> /dev/null") != 0);
   BOOST_TEST(run("--policy float16 --max-flips 1% 2> /dev/null") != 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

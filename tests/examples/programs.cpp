@@ -7,6 +7,8 @@
 
 // The small examples run and print what they are there to show.
 
+BOOST_AUTO_TEST_SUITE(programs_tests)
+
 namespace {
 
 std::string output_of(const std::string& program) {
@@ -42,3 +44,5 @@ BOOST_AUTO_TEST_CASE(resume_ends_with_the_same_bits) {
   BOOST_TEST(holds(text, "goes on from step 125"), text);
   BOOST_TEST(holds(text, "the same, bit for bit"), text);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -52,6 +52,8 @@ std::uint16_t expected(std::uint32_t bits, int fraction_bits, std::uint32_t bias
 
 }  // namespace
 
+BOOST_AUTO_TEST_SUITE(convert_fast_math_tests)
+
 BOOST_AUTO_TEST_CASE(fast_math_and_flushed_subnormals_leave_every_conversion_down_as_it_is) {
   for (const auto& format : {reference::float16, reference::bfloat16}) {
     const std::vector<std::uint32_t> sources = reference::telling_floats(format);
@@ -102,3 +104,5 @@ BOOST_AUTO_TEST_CASE(fast_math_keeps_values_computed_in_the_same_expression) {
   BOOST_TEST(brains == (std::vector<std::uint16_t>{0x4040, 0x7f80, 0x7fff, 0xff80, bfloat16(3e-30f).bits()}),
              boost::test_tools::per_element());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

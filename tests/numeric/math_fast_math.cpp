@@ -11,6 +11,8 @@ namespace math = halfstep::math;
 
 static_assert(__FINITE_MATH_ONLY__ == 1, "this file is to be compiled with -ffast-math");
 
+BOOST_AUTO_TEST_SUITE(math_fast_math_tests)
+
 namespace {
 
 std::uint32_t bits_of(float value) {
@@ -78,3 +80,5 @@ BOOST_AUTO_TEST_CASE(the_functions_are_within_four_units_under_fast_math) {
   BOOST_TEST(largest_error(
                  math::erf, [](double x) { return std::erf(x); }, -5.0f, 5.1f) < units_allowed);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@ using namespace halfstep;
 
 static_assert(__FINITE_MATH_ONLY__ == 1, "this file is to be compiled with -ffast-math");
 
+BOOST_AUTO_TEST_SUITE(traits_fast_math_tests)
+
 namespace {
 
 /// From bit patterns, because under -ffast-math an expression has no NaN to give.
@@ -70,3 +72,5 @@ BOOST_AUTO_TEST_CASE(products_that_overflow_or_are_nan_are_counted_under_fast_ma
   values[7] = values[999] = floats({quiet})[0];
   BOOST_TEST(count_non_finite(values.data(), 2.0f, 1000) == 2);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/classifier.hpp"
+#include "support/float_from_bits.hpp"
 #include "support/given_gradients.hpp"
 #include "support/refusal.hpp"
 
@@ -16,15 +17,6 @@ using namespace halfstep;
 using namespace halfstep::test;
 
 namespace {
-
-/// A value that the compiler cannot know.
-float from_bits(std::uint32_t bits) {
-  volatile std::uint32_t hidden = bits;
-  const std::uint32_t copy = hidden;
-  float value;
-  std::memcpy(&value, &copy, sizeof value);
-  return value;
-}
 
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   std::vector<std::uint32_t> bits(values.size());
@@ -34,9 +26,11 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
 
 constexpr std::uint32_t bad[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0x7f800001u, 0xffffffffu};
 
-using Policies = std::tuple<Float32Policy, BFloat16Policy, Float16ScaledPolicy>;
+using Policies = std::tuple<Float32Policy, Float16ScaledPolicy>;
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE(overflows_seen_fast_math_tests)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_gradient_is_skipped_with_evidence, Policy, Policies) {
   using TheTrainer = Trainer<GivenGradients, AdamW, Policy>;
@@ -47,7 +41,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_gradient_is_skipped_with_evidence, Policy, P
   for (const std::uint32_t bits : bad) {
     for (std::size_t index = 0; index < 3; ++index) {
       GivenBatch batch = good;
-      batch.gradients[1][index] = from_bits(bits);
+      batch.gradients[1][index] = float_from_bits(bits);
       const StepReport report = trainer.step(batch).report();
       BOOST_TEST((report.outcome == Outcome::skipped));
       BOOST_TEST((report.skip_cause == SkipCause::gradient));
@@ -55,7 +49,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_bad_gradient_is_skipped_with_evidence, Policy, P
       BOOST_TEST(report.first_non_finite.index == static_cast<std::int64_t>(index));
     }
     GivenBatch batch = good;
-    batch.loss_sum = from_bits(bits);
+    batch.loss_sum = float_from_bits(bits);
     BOOST_TEST((trainer.step(batch).report().skip_cause == SkipCause::loss));
   }
   BOOST_TEST(bits_of(trainer.read_parameter("w.1")) == before);
@@ -73,12 +67,12 @@ BOOST_AUTO_TEST_CASE(an_overflow_by_the_scale_is_seen_and_cured) {
 }
 
 BOOST_AUTO_TEST_CASE(a_bad_input_to_a_real_model_is_seen) {
-  Trainer<Classifier, AdamW, Float16ScaledPolicy> trainer{Classifier(), {.learning_rate = 0.01}};
+  Trainer<Classifier, AdamW, BFloat16Policy> trainer{Classifier(), {.learning_rate = 0.01}};
   Points points(6, 4, 3);
   trainer.step(points);
   const auto before = bits_of(all_parameters(trainer));
   for (const std::uint32_t bits : bad) {
-    points.inputs[5] = from_bits(bits);
+    points.inputs[5] = float_from_bits(bits);
     BOOST_TEST((trainer.step(points).report().outcome == Outcome::skipped));
   }
   BOOST_TEST(bits_of(all_parameters(trainer)) == before);
@@ -86,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_bad_input_to_a_real_model_is_seen) {
 
 BOOST_AUTO_TEST_CASE(thresholds_and_rates_are_checked) {
   for (const std::uint32_t bits : bad) {
-    const float value = from_bits(bits);
+    const float value = float_from_bits(bits);
     refusal<ConfigurationError>([&] {
       Trainer<GivenGradients, AdamW, Float32Policy>(GivenGradients({1}), {.learning_rate = value});
     });
@@ -96,3 +90,5 @@ BOOST_AUTO_TEST_CASE(thresholds_and_rates_are_checked) {
     });
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,4 @@
-// A warm step allocates nothing. What oneDNN allocates within its own two entry points is not ours and is not
-// counted: it builds its threads' shared state, or a primitive's table of arguments, anew in each call. The
-// functions below stand in front of the library's, so that exactly these calls are left out and no other.
+// A warm step allocates nothing.
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -12,35 +10,6 @@
 
 #include "support/classifier.hpp"
 #include "support/counted_allocations.hpp"
-
-#if HALFSTEP_WITH_ONEDNN
-#include <dlfcn.h>
-#endif
-
-#if HALFSTEP_WITH_ONEDNN
-namespace {
-std::int64_t onednn_calls = 0;
-}  // namespace
-
-extern "C" {
-dnnl_status_t dnnl_sgemm(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k, float alpha,
-                         const float* a, dnnl_dim_t lda, const float* b, dnnl_dim_t ldb, float beta, float* c,
-                         dnnl_dim_t ldc) {
-  static const auto next = reinterpret_cast<decltype(&dnnl_sgemm)>(dlsym(RTLD_NEXT, "dnnl_sgemm"));
-  const halfstep::test::NotCounted not_counted;
-  ++onednn_calls;
-  return next(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-}
-dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stream, int count,
-                                     const dnnl_exec_arg_t* arguments) {
-  static const auto next =
-      reinterpret_cast<decltype(&dnnl_primitive_execute)>(dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
-  const halfstep::test::NotCounted not_counted;
-  ++onednn_calls;
-  return next(primitive, stream, count, arguments);
-}
-}
-#endif
 
 using namespace halfstep;
 using namespace halfstep::test;
@@ -56,6 +25,8 @@ auto new_trainer() {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE(step_allocation_tests)
 
 BOOST_AUTO_TEST_CASE(what_is_counted_is_seen) {
   BOOST_TEST(allocations_of([] { delete new int; }) > 0);
@@ -124,3 +95,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(warm_prediction_and_evaluation_allocate_nothing, P
   look();
   BOOST_TEST(allocations_of(look) == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

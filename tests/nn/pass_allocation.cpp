@@ -26,6 +26,8 @@ struct TinyModel {
 
 }  // namespace
 
+BOOST_AUTO_TEST_SUITE(pass_allocation_tests)
+
 BOOST_AUTO_TEST_CASE(a_warm_pass_through_attention_and_a_head_allocates_nothing) {
   Session<BFloat16Policy, TinyModel> session;
   auto& tape = session.tape;
@@ -68,3 +70,5 @@ BOOST_AUTO_TEST_CASE(a_warm_pass_with_blocks_computed_again_allocates_nothing) {
   BOOST_TEST(allocations_of(pass) == 0);
   BOOST_TEST(session.has_gradient("projection.weight"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()
