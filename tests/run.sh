@@ -13,9 +13,9 @@ ends with ctest's summary. Python's safetensors and TensorBoard, which read our 
 folder by pip; where that cannot reach them the two are skipped. The first run takes minutes, the next seconds. No GPU and
 no CUDA toolkit are needed; with a toolkit the device Cuda is tested too, emulated.
 
-  --long            the tests labelled long instead: hours (every float, all of CUDA by nvcc, fuzzers, without sanitizers
-                    what the ordinary run tests only under them)
-  --no-sanitizers   all tests without AddressSanitizer and UndefinedBehaviorSanitizer
+  --long            the tests labelled long instead: hours (every float, all of CUDA by nvcc, fuzzers, and plainly what
+                    the ordinary run tests under sanitizers alone)
+  --no-sanitizers   no program under AddressSanitizer, UndefinedBehaviorSanitizer or ThreadSanitizer, every test plainly
   --build FOLDER    build there instead of in build/tests
   -D NAME=VALUE     an option for CMake, e.g. -D HALFSTEP_WITH_ONEDNN=OFF
   anything else     goes to ctest, e.g. -R numeric, -L headers, --rerun-failed

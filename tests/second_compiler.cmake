@@ -13,16 +13,6 @@ endif()
 
 if(NOT works EQUAL 0)
   if(HALFSTEP_SANITIZE)
-    set(asan_files ${test_files})
-    list(FILTER asan_files EXCLUDE REGEX "^examples/|_(long|fast_math).cpp$")
-    # Who replaces the allocation functions takes from the sanitizers what they watch. What these files run, others run
-    # under them.
-    foreach(file IN LISTS asan_files)
-      file(STRINGS ${file} replaces REGEX "void\\* operator new|support/counted_allocations.hpp" LIMIT_COUNT 1)
-      if(replaces)
-        list(REMOVE_ITEM asan_files ${file})
-      endif()
-    endforeach()
     # -O0: with optimisation these files take two to three times as long to compile, which is most of what they cost.
     halfstep_flavour(asan halfstep::evidence -O0 ${HALFSTEP_SANITIZERS})
     halfstep_tests(asan ${asan_files})

@@ -20,9 +20,13 @@ target_link_libraries(halfstep_cuda_double PRIVATE halfstep_emulated)
 target_include_directories(halfstep_cuda_double PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_options(halfstep_cuda_double PRIVATE ${HALFSTEP_WARNINGS} -O1)
 
-# What runs here is an emulation of a GPU's threads, for which no loop is vectorised: -O1 would only compile longer. It is
-# one program, whose unit reads the headers sooner than they were precompiled.
-halfstep_flavour(emulated halfstep_emulated NOT_PRECOMPILED -O0)
+# What runs here is an emulation of a GPU's threads, for which no loop is vectorised: -O1 would only compile longer. One
+# unit reads the headers sooner than they were precompiled.
+set(not_precompiled)
+if(HALFSTEP_TEST_UNIT EQUAL 0)
+  set(not_precompiled NOT_PRECOMPILED)
+endif()
+halfstep_flavour(emulated halfstep_emulated ${not_precompiled} -O0)
 target_sources(tests_emulated INTERFACE $<TARGET_OBJECTS:halfstep_cuda_double>)
 file(GLOB cuda_files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS cuda/*.cpp)
 # Threads that share a kernel's work.

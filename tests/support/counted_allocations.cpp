@@ -10,6 +10,11 @@
 #endif
 
 namespace halfstep::test {
+
+std::atomic<bool> counting{false};
+std::atomic<std::int64_t> allocations{0};
+std::atomic<std::int64_t> onednn_calls{0};
+
 namespace {
 
 void count() {

@@ -16,10 +16,10 @@
 
 namespace halfstep::test {
 
-inline std::atomic<bool> counting{false};
-inline std::atomic<std::int64_t> allocations{0};
+extern std::atomic<bool> counting;
+extern std::atomic<std::int64_t> allocations;
 /// Calls of oneDNN's entry points, counted or not.
-inline std::atomic<std::int64_t> onednn_calls{0};
+extern std::atomic<std::int64_t> onednn_calls;
 
 /// Allocations during a call.
 template <class Function>
