@@ -49,52 +49,42 @@ class NotCounted {
 }  // namespace
 }  // namespace halfstep::test
 
-// None is inlined, lest a compiler compare new with free.
-[[gnu::noinline]] void* operator new(std::size_t size) {
+void* operator new(std::size_t size) {
   return halfstep::test::allocate_or_throw(size, halfstep::test::usual_alignment);
 }
-[[gnu::noinline]] void* operator new[](std::size_t size) {
+void* operator new[](std::size_t size) {
   return halfstep::test::allocate_or_throw(size, halfstep::test::usual_alignment);
 }
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return halfstep::test::allocate(size, halfstep::test::usual_alignment);
 }
-[[gnu::noinline]] void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
   return halfstep::test::allocate(size, halfstep::test::usual_alignment);
 }
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t to) {
+void* operator new(std::size_t size, std::align_val_t to) {
   return halfstep::test::allocate_or_throw(size, std::size_t(to));
 }
-[[gnu::noinline]] void* operator new[](std::size_t size, std::align_val_t to) {
+void* operator new[](std::size_t size, std::align_val_t to) {
   return halfstep::test::allocate_or_throw(size, std::size_t(to));
 }
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t to, const std::nothrow_t&) noexcept {
+void* operator new(std::size_t size, std::align_val_t to, const std::nothrow_t&) noexcept {
   return halfstep::test::allocate(size, std::size_t(to));
 }
-[[gnu::noinline]] void* operator new[](std::size_t size, std::align_val_t to,
-                                       const std::nothrow_t&) noexcept {
+void* operator new[](std::size_t size, std::align_val_t to, const std::nothrow_t&) noexcept {
   return halfstep::test::allocate(size, std::size_t(to));
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) noexcept { std::free(memory); }
 
 #if HALFSTEP_TEST_COUNTS_MALLOC
 extern "C" {

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__GLIBC__)
 #define HALFSTEP_TEST_COUNTS_MALLOC 1
 #else
 #define HALFSTEP_TEST_COUNTS_MALLOC 0
